@@ -1,0 +1,3 @@
+//! The `kubectl-kapr` binary: everything lives in the library.
+
+fn main() {}
