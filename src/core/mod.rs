@@ -1,0 +1,22 @@
+//! The pure core: everything that is decided, and nothing that is done.
+//!
+//! No async, no clock, no environment, no files, no randomness, no Kubernetes types. Time arrives as a field of the
+//! observation; effects leave as data. The lint wall below and `tests/it/architecture.rs` keep it so.
+#![deny(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::wildcard_enum_match_arm,
+    clippy::iter_over_hash_type,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used
+)]
+
+pub mod pod;
+pub mod policy;
+pub mod quantity;
+pub mod recommendation;
+pub mod resources;
+pub mod revision;
+pub mod share;
+pub mod workload;
