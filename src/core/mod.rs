@@ -18,5 +18,6 @@ pub mod quantity;
 pub mod recommendation;
 pub mod resources;
 pub mod revision;
+pub mod rollout;
 pub mod share;
 pub mod workload;
