@@ -12,12 +12,17 @@
     clippy::unwrap_used
 )]
 
+pub mod exit;
+pub mod health;
+pub mod journal;
 pub mod pod;
 pub mod policy;
 pub mod quantity;
 pub mod recommendation;
+pub mod resize;
 pub mod resources;
 pub mod revision;
 pub mod rollout;
 pub mod share;
+pub mod time;
 pub mod workload;
