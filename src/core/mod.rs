@@ -12,11 +12,20 @@
     clippy::unwrap_used
 )]
 
+pub mod eligibility;
+pub mod nearest;
 pub mod pod;
 pub mod policy;
+pub mod qos;
 pub mod quantity;
 pub mod recommendation;
+pub mod refusal;
 pub mod resources;
+pub mod reversibility;
 pub mod revision;
+pub mod selection;
 pub mod share;
 pub mod workload;
+
+#[cfg(test)]
+pub mod testing;
