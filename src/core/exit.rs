@@ -68,7 +68,9 @@ impl Exit {
         match self {
             Self::Done => "at target",
             Self::Unexpected => "as the message says",
-            Self::Usage | Self::HeldByAnother | Self::RefusedBefore | Self::ChangesPending => "not changed by this command",
+            Self::Usage | Self::HeldByAnother | Self::RefusedBefore | Self::ChangesPending => {
+                "not changed by this command"
+            }
             Self::RolledBack => "as before the run",
             Self::RollbackIncomplete => "mixed: see the named pods",
             Self::TimedOut | Self::Inconclusive | Self::Interrupted | Self::Terminated => "mixed and safe, as recorded",

@@ -21,7 +21,8 @@ pub fn restarts(view: &PodView) -> Restarts {
 }
 
 /// Reasons of a waiting container that no patience cures.
-const HOPELESS: [&str; 4] = ["CrashLoopBackOff", "RunContainerError", "CreateContainerError", "CreateContainerConfigError"];
+const HOPELESS: [&str; 4] =
+    ["CrashLoopBackOff", "RunContainerError", "CreateContainerError", "CreateContainerConfigError"];
 
 /// Compares a pod with its restart counts from before the run touched it. `expected` is how many restarts the resizes of
 /// this run explain, per container: one for each resize that its `resizePolicy` answers with a restart. Exit code 137

@@ -47,18 +47,38 @@ pub enum Entry {
         pods: Vec<TakenPod>,
     },
     /// Every pod of the step was at target and ready.
-    AtTarget { step: usize, pods: usize },
-    Passed { step: usize },
+    AtTarget {
+        step: usize,
+        pods: usize,
+    },
+    Passed {
+        step: usize,
+    },
     /// Pods the run will not touch again.
-    LeftAlone { why: LeftAlone, pods: Vec<PodUid> },
-    RollbackStarted { cause: Cause },
+    LeftAlone {
+        why: LeftAlone,
+        pods: Vec<PodUid>,
+    },
+    RollbackStarted {
+        cause: Cause,
+    },
     /// The process stopped; the run did not.
     Stopped(Stop),
-    Ended { ending: Ending, not_restored: Vec<Box<str>> },
-    Denied { revision: Revision, cause: Cause },
-    Allowed { revision: Revision },
+    Ended {
+        ending: Ending,
+        not_restored: Vec<Box<str>>,
+    },
+    Denied {
+        revision: Revision,
+        cause: Cause,
+    },
+    Allowed {
+        revision: Revision,
+    },
     /// Another operator wants the workload for this revision.
-    Wish { revision: Revision },
+    Wish {
+        revision: Revision,
+    },
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -115,7 +135,9 @@ pub struct Intent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// Brought to target by this step.
-    Taken { step: usize },
+    Taken {
+        step: usize,
+    },
     /// Touched by a superseded run and not (yet) taken by this one: goes back to its baseline.
     Released,
     Skipped,
@@ -141,10 +163,22 @@ pub struct Run {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stage {
     /// The next thing to do is this step.
-    Stepping { step: usize },
-    Pausing { step: usize, since: Timestamp },
-    RollingBack { cause: Cause, since: Timestamp },
-    Ended { ending: Ending, at: Timestamp, not_restored: Vec<Box<str>> },
+    Stepping {
+        step: usize,
+    },
+    Pausing {
+        step: usize,
+        since: Timestamp,
+    },
+    RollingBack {
+        cause: Cause,
+        since: Timestamp,
+    },
+    Ended {
+        ending: Ending,
+        at: Timestamp,
+        not_restored: Vec<Box<str>>,
+    },
 }
 
 /// What is kept of a step for people.
@@ -247,9 +281,10 @@ impl Record {
         match entry {
             Entry::RunStarted(started) => self.start(*started, at, by),
             Entry::Denied { revision, cause } => {
-                let (run, target) = self.run.as_ref().map_or((0, ContainerResources::new()), |run| {
-                    (run.started.run, run.started.target.clone())
-                });
+                let (run, target) = self
+                    .run
+                    .as_ref()
+                    .map_or((0, ContainerResources::new()), |run| (run.started.run, run.started.target.clone()));
                 let denial = Denial { run, at, by: by.to_owned(), cause, target };
                 self.folded.denied.insert(revision.full().to_owned(), denial);
                 Ok(self)
@@ -419,8 +454,7 @@ impl Run {
                 entry: "taken",
                 state: format!("with pod {} pointing at a baseline that is not there", pod.name),
             })?;
-            let intent =
-                Intent { name: pod.name, baseline, restarts: pod.restarts, fate: Fate::Taken { step } };
+            let intent = Intent { name: pod.name, baseline, restarts: pod.restarts, fate: Fate::Taken { step } };
             self.intents.insert(pod.uid, intent);
         }
         Ok(())

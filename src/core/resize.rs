@@ -69,7 +69,9 @@ pub fn gone(view: &PodView) -> Option<&'static str> {
     match view.phase {
         PodPhase::Succeeded => Some("the pod has finished"),
         PodPhase::Failed => Some("the pod has failed"),
-        PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => view.terminating.then_some("the pod is terminating"),
+        PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {
+            view.terminating.then_some("the pod is terminating")
+        }
     }
 }
 

@@ -139,15 +139,19 @@ impl Rollout {
                 let waited = self.waited(uid, now);
                 if observation.blind.is_none() && waited >= self.run.started.policy.resize_timeout {
                     let state = "not patched".to_owned();
-                    (PodState::NotRestored, "the patch did not get through".to_owned(), Some(Cause::ResizeTimeout { pod, state, waited }))
+                    (
+                        PodState::NotRestored,
+                        "the patch did not get through".to_owned(),
+                        Some(Cause::ResizeTimeout { pod, state, waited }),
+                    )
                 } else {
                     (PodState::Chosen, String::new(), None)
                 }
             }
             Some(Refused::NodeCapacity(message)) => {
-                (PodState::Infeasible, message.clone(), Some(Cause::Infeasible { pod, message: message.into() }))
+                (PodState::Infeasible, message.clone(), Some(Cause::Infeasible { pod, message }))
             }
-            Some(Refused::Other(message)) => (PodState::Failed, message.clone(), Some(Cause::Refused { pod, message: message.into() })),
+            Some(Refused::Other(message)) => (PodState::Failed, message.clone(), Some(Cause::Refused { pod, message })),
         };
         match cause {
             // A restore that is refused is over: the pod is named in the result.
@@ -181,7 +185,14 @@ impl Rollout {
         let (deferred_timeout, on_deferred) = (policy.deferred_timeout, policy.on_deferred);
         let pod = view.name.clone();
         if let Some(ill) = self.ill(uid, view) {
-            self.show(out, uid, Some(view), PodState::Unhealthy, format!("container {} {}", ill.container, ill.message), now);
+            self.show(
+                out,
+                uid,
+                Some(view),
+                PodState::Unhealthy,
+                format!("container {} {}", ill.container, ill.message),
+                now,
+            );
             return Found::Failure(Cause::Unhealthy { pod, container: ill.container, message: ill.message });
         }
         let (shown, message) = self.shown_forward(uid, view, &state, min_ready, now);
@@ -191,16 +202,20 @@ impl Rollout {
         let waited = elapsed(track.first_sent.unwrap_or(now), now);
         let timed = observation.blind.is_none();
         match state {
-            ResizeState::Infeasible(message) => Found::Failure(Cause::Infeasible { pod, message }),
-            ResizeState::Diverged(message) => Found::Failure(Cause::Diverged { pod, message: message.into() }),
+            ResizeState::Infeasible(message) => Found::Failure(Cause::Infeasible { pod, message: message.into() }),
+            ResizeState::Diverged(message) => Found::Failure(Cause::Diverged { pod, message }),
             ResizeState::Failed(message) if timed && since >= FAILED_GRACE => {
-                Found::Failure(Cause::ResizeFailed { pod, message })
+                Found::Failure(Cause::ResizeFailed { pod, message: message.into() })
             }
             ResizeState::Deferred(message) if timed && since >= deferred_timeout => match on_deferred {
-                OnDeferred::Fail => Found::Failure(Cause::DeferredTooLong { pod, message, waited: since }),
+                OnDeferred::Fail => {
+                    Found::Failure(Cause::DeferredTooLong { pod, message: message.into(), waited: since })
+                }
                 OnDeferred::Skip => Found::DeferredTooLong,
             },
-            ResizeState::Pending | ResizeState::InProgress | ResizeState::Failed(_) if timed && waited >= resize_timeout => {
+            ResizeState::Pending | ResizeState::InProgress | ResizeState::Failed(_)
+                if timed && waited >= resize_timeout =>
+            {
                 let state = if matches!(state, ResizeState::Pending) { "Pending" } else { "InProgress" }.to_owned();
                 Found::Failure(Cause::ResizeTimeout { pod, state, waited })
             }
@@ -277,7 +292,7 @@ impl Rollout {
         };
         self.show(out, uid, Some(view), shown, message.clone(), now);
         if shown == PodState::NotRestored && !self.is_rolling_back() && !matches!(state, ResizeState::Applied) {
-            return Found::Failure(Cause::ResizeFailed { pod: view.name.clone(), message: message.into() });
+            return Found::Failure(Cause::ResizeFailed { pod: view.name.clone(), message });
         }
         Found::Fine
     }

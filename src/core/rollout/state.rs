@@ -100,7 +100,8 @@ impl Rollout {
                     || is.is_some()
                         && std::iter::once(&self.run.started.target)
                             .chain(&self.run.former)
-                            .any(|target| target.get(name).and_then(|block| block.get(key)) == is);
+                            .filter_map(|target| target.get(name))
+                            .any(|block| block.get(key) == is || adds_request(block, key, is));
                 if !known {
                     let shown = is.map_or_else(|| "absent".to_owned(), |value| key.show(value));
                     return Err(format!("somebody else set container {name} {key} to {shown}"));
@@ -128,7 +129,15 @@ impl Rollout {
     }
 
     /// Tells a pod's state if it changed, and remembers since when it holds.
-    pub(super) fn show(&mut self, out: &mut Out, uid: &PodUid, view: Option<&PodView>, state: PodState, message: String, now: Timestamp) {
+    pub(super) fn show(
+        &mut self,
+        out: &mut Out,
+        uid: &PodUid,
+        view: Option<&PodView>,
+        state: PodState,
+        message: String,
+        now: Timestamp,
+    ) {
         let Some(intent) = self.run.intents.get(uid) else { return };
         let restoring = self.restores(intent);
         let step = match intent.fate {
@@ -150,6 +159,15 @@ impl Rollout {
 
     pub(super) fn state_of(&self, uid: &PodUid) -> Option<PodState> {
         self.tracks.get(uid)?.shown.as_ref().map(|(state, _)| *state)
+    }
+}
+
+/// A limit that comes without a request makes the API server add a request of the same value.
+fn adds_request(block: &Resources, key: Key, is: Option<u64>) -> bool {
+    match key {
+        Key::RequestsCpu => block.get(Key::LimitsCpu) == is,
+        Key::RequestsMemory => block.get(Key::LimitsMemory) == is,
+        Key::LimitsCpu | Key::LimitsMemory => false,
     }
 }
 

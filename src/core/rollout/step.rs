@@ -170,11 +170,8 @@ impl Rollout {
             let denied = Entry::Denied { revision: self.run.started.revision.clone(), cause: cause.clone() };
             out.entries.push(denied);
         }
-        let ending = if not_restored.is_empty() {
-            Ending::RolledBack { cause }
-        } else {
-            Ending::RollbackIncomplete { cause }
-        };
+        let ending =
+            if not_restored.is_empty() { Ending::RolledBack { cause } } else { Ending::RollbackIncomplete { cause } };
         self.record(out, Entry::Ended { ending: ending.clone(), not_restored }, observation.now);
         self.conclusion = Some(Conclusion::Ended(ending));
         true

@@ -55,7 +55,13 @@ impl Rollout {
             Some(Fate::Released) => resize::gone(view).is_none(),
             None => {
                 let WorkloadSighting::Present(workload) = observation.workload else { return false };
-                let context = eligibility::Context::of(&self.run.started.policy, workload, self.server_minor);
+                let context = eligibility::Context {
+                    server_minor: self.server_minor,
+                    only_current: self.run.started.policy.only_current,
+                    template_hash: workload.template_hash.as_deref(),
+                    rivals: &workload.rivals,
+                    ..eligibility::Context::default()
+                };
                 eligibility::judge(view, &self.run.started.target, &context).is_ok()
             }
         }
@@ -70,7 +76,7 @@ impl Rollout {
             return wanted;
         }
         let all = census.taken.iter().chain(&census.fresh).cloned().collect::<Vec<_>>();
-        let order = selection::stable_order(&self.run.started.workload_uid, all);
+        let order = selection::stable_order(&self.run.started.workload_uid, &all);
         let chosen = selection::select(&order, &census.taken, wanted);
         let new = chosen.into_iter().filter(|uid| !census.taken.contains(uid)).collect::<Vec<_>>();
         let (blocks, pods) = self.baselines(&new, observation);

@@ -19,7 +19,11 @@ impl Rollout {
         }
         let now = observation.now;
         if let Some((since, message)) = &observation.blind {
-            return Some(WaitingOn { reason: WaitReason::Cluster { message: message.clone() }, since: *since, until: None });
+            return Some(WaitingOn {
+                reason: WaitReason::Cluster { message: message.clone() },
+                since: *since,
+                until: None,
+            });
         }
         if self.stopping.is_some() {
             let pods = self.tracks.values().filter(|track| track.sending).count();
@@ -115,7 +119,8 @@ impl Rollout {
                 PodResult { name: intent.name.clone(), uid: uid.0.as_ref().into(), state, message }
             })
             .collect::<Vec<_>>();
-        let exit = exit_of(conclusion, pods.iter().any(|pod| matches!(pod.state, PodState::Skipped | PodState::Foreign)));
+        let exit =
+            exit_of(conclusion, pods.iter().any(|pod| matches!(pod.state, PodState::Skipped | PodState::Foreign)));
         RunResult {
             conclusion: conclusion.clone(),
             exit_code: exit.code(),
@@ -157,9 +162,14 @@ impl Rollout {
             Conclusion::Ended(Ending::ValidatedWithoutPersistence) => vec![command("status"), command("rollback")],
             Conclusion::Ended(Ending::RolledBack { cause }) if cause.denies() => vec![
                 history,
-                format!("kubectl kapr allow {} {} -n {}", self.workload, self.run.started.revision, self.workload.namespace),
+                format!(
+                    "kubectl kapr allow {} {} -n {}",
+                    self.workload, self.run.started.revision, self.workload.namespace
+                ),
             ],
-            Conclusion::Ended(Ending::RolledBack { .. } | Ending::Aborted { .. } | Ending::Superseded { .. }) => vec![history],
+            Conclusion::Ended(Ending::RolledBack { .. } | Ending::Aborted { .. } | Ending::Superseded { .. }) => {
+                vec![history]
+            }
             Conclusion::Ended(Ending::RollbackIncomplete { .. }) => vec![command("status"), command("rollback")],
             Conclusion::Stopped(Stop::LostLock { .. } | Stop::SupersedeWished { .. }) => vec![command("status")],
             Conclusion::Stopped(Stop::Interrupted { .. } | Stop::TimedOut | Stop::Refused { .. }) => {
