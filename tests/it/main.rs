@@ -1,1 +1,5 @@
 //! The one integration test binary.
+
+// `cfg(test)` tells clippy that helper functions are tests too.
+#[cfg(test)]
+mod connect;

@@ -1,0 +1,4 @@
+//! One file for each command: its arguments (the help text is their doc comment) and its `run`.
+//! May not: decide anything about the domain.
+
+pub mod flags;
