@@ -235,7 +235,9 @@ proptest! {
     fn an_accepted_target_is_one_the_server_takes(a in any_block(), b in any_block(), want in any_block(), minor in 33u32..38) {
         let mut pod = pod(&[]);
         for (name, block) in [("app", a), ("log", b)] {
-            prop_assume!(block.request_above_limit().is_none());
+            if block.request_above_limit().is_some() {
+                return Ok(());
+            }
             pod.containers.insert(name.into(), container(block.with_implied_requests()));
         }
         pod.qos = qos_class(pod.containers.values().map(|container| &container.desired));

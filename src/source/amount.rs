@@ -15,11 +15,8 @@ pub fn parse(key: Key, text: &str) -> Result<u64, String> {
     if text.len() > MAX_TEXT {
         return Err(format!("{} is not a quantity: it is too long", quote(text)));
     }
-    let value = if key.is_cpu() {
-        Millicores::parse(text).map(Millicores::get)
-    } else {
-        Bytes::parse(text).map(Bytes::get)
-    };
+    let value =
+        if key.is_cpu() { Millicores::parse(text).map(Millicores::get) } else { Bytes::parse(text).map(Bytes::get) };
     let value = value.map_err(|error| error.to_string())?;
     if !key.is_cpu() && value < PAGE && text.ends_with(['m', 'u', 'n']) && value > 0 {
         let number = &text[..text.len() - 1];

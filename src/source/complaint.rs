@@ -116,9 +116,19 @@ mod tests {
 
     #[test]
     fn the_line_is_shown_with_a_mark() {
-        assert_snapshot!(complain("a: 1\nbb: 22\n", 2, 5, 2), @"");
+        assert_snapshot!(complain("a: 1\nbb: 22\n", 2, 5, 2), @r"
+        web.yaml:2:5: wrong
+          |
+        2 | bb: 22
+          |     ^^
+        ");
         let long = format!("{}bad{}", "x".repeat(300), "y".repeat(300));
-        assert_snapshot!(complain(&long, 1, 301, 3), @"");
+        assert_snapshot!(complain(&long, 1, 301, 3), @r"
+        web.yaml:1:301: wrong
+          |
+        1 | xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxbadyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy
+          |                                                   ^^^
+        ");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::fields::{Fields, list, text};
 use super::yaml::{self, Node, Value};
 use super::{Origin, Wanted, amount, policy_part};
 use crate::core::nearest::nearest;
+use crate::core::policy::PolicyPatch;
 use crate::core::recommendation::{MAX_CONTAINERS, Recommendation, RecommendationError};
 use crate::core::resources::{ContainerResources, Key, Resources};
 use crate::core::workload::{WorkloadKind, WorkloadRef};
@@ -93,10 +94,7 @@ struct Places {
     by_container: BTreeMap<String, Place>,
 }
 
-fn recommendation(
-    node: &Node,
-    default_namespace: &str,
-) -> Result<(Recommendation, crate::core::policy::PolicyPatch), Fault> {
+fn recommendation(node: &Node, default_namespace: &str) -> Result<(Recommendation, PolicyPatch), Fault> {
     let top = Fields::of(node, KIND, &["apiVersion", "kind", "metadata", "spec"])?;
     let namespace = match top.get("metadata") {
         None => None,
@@ -105,14 +103,11 @@ fn recommendation(
     let namespace_text = namespace.map_or(Ok(default_namespace), |node| text(node, "metadata.namespace"))?;
     let spec = Fields::of(top.required("spec")?, "spec", &["workload", "containers", "policy"])?;
     let (kind, name) = workload(spec.required("workload")?)?;
-    let workload = WorkloadRef {
-        kind,
-        namespace: namespace_text.to_owned(),
-        name: text(name, "spec.workload.name")?.to_owned(),
-    };
+    let workload =
+        WorkloadRef { kind, namespace: namespace_text.to_owned(), name: text(name, "spec.workload.name")?.to_owned() };
     let containers_node = spec.required("containers")?;
     let (containers, by_container) = containers(containers_node)?;
-    let policy = spec.get("policy").map_or_else(|| Ok(Default::default()), policy_part::read)?;
+    let policy = spec.get("policy").map_or_else(|| Ok(PolicyPatch::default()), policy_part::read)?;
     let places = Places {
         workload_name: name.place,
         namespace: namespace.map(|node| node.place),
@@ -163,14 +158,21 @@ fn containers(node: &Node) -> Result<(ContainerResources, BTreeMap<String, Place
     }
     let (mut all, mut places) = (ContainerResources::new(), BTreeMap::new());
     for item in items {
-        let fields = Fields::of(item, "spec.containers", &["name", "requests", "limits"])?;
+        let what = "spec.containers";
+        // The block of a pod's manifest, pasted: the same words, one level deeper.
+        if let Some(entry) = Fields::unchecked(item, what)?.entries().iter().find(|entry| entry.key == "resources") {
+            return Err(Fault::at(
+                entry.key_place,
+                "requests and limits stand beside the name here, not under resources",
+            ));
+        }
+        let fields = Fields::of(item, what, &["name", "requests", "limits"])?;
         let name = fields.required("name")?;
         let container = text(name, "name")?.to_owned();
         let mut resources = Resources::default();
-        for (part, keys) in [
-            ("requests", [Key::RequestsCpu, Key::RequestsMemory]),
-            ("limits", [Key::LimitsCpu, Key::LimitsMemory]),
-        ] {
+        for (part, keys) in
+            [("requests", [Key::RequestsCpu, Key::RequestsMemory]), ("limits", [Key::LimitsCpu, Key::LimitsMemory])]
+        {
             if let Some(node) = fields.get(part) {
                 amounts(node, part, keys, &mut resources)?;
             }
@@ -203,11 +205,11 @@ fn place_of(error: &RecommendationError, places: &Places) -> Fault {
     let container = |name: &String| places.by_container.get(name).copied().unwrap_or(places.containers);
     let place = match error {
         RecommendationError::NoContainers(_) | RecommendationError::TooManyContainers { .. } => Some(places.containers),
-        RecommendationError::Nothing { container: name }
-        | RecommendationError::RequestAboveLimit { container: name, .. } => Some(container(name)),
         RecommendationError::BadName { what: "workload name", .. } => Some(places.workload_name),
         RecommendationError::BadName { what: "namespace", .. } => places.namespace,
-        RecommendationError::BadName { name, .. } => Some(container(name)),
+        RecommendationError::Nothing { container: name }
+        | RecommendationError::RequestAboveLimit { container: name, .. }
+        | RecommendationError::BadName { name, .. } => Some(container(name)),
     };
     Fault { place, text: error.to_string() }
 }

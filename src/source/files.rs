@@ -73,9 +73,9 @@ pub fn decode(name: &str, bytes: Vec<u8>) -> Result<String, SourceError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(SourceError::TooLarge { name: clean(name), size: "more than 4.0 MiB".to_owned() });
     }
-    String::from_utf8(bytes).map_err(|error| SourceError::NotText {
-        name: clean(name),
-        line: error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1,
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        SourceError::NotText { name: clean(name), line: good.split(|byte| *byte == b'\n').count() }
     })
 }
 

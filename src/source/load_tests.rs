@@ -64,16 +64,16 @@ async fn the_namespace_is_the_default() {
 
 #[tokio::test]
 async fn what_cannot_be_read_is_one_sentence() {
-    assert_snapshot!(in_folder("missing.yaml").await, @"");
-    assert_snapshot!(in_folder("b.yaml/x").await, @"");
+    assert_snapshot!(in_folder("missing.yaml").await, @"DIR/missing.yaml does not exist");
+    assert_snapshot!(in_folder("b.yaml/x").await, @"cannot read DIR/b.yaml/x");
     let (_kept, name) = folder();
     fs::create_dir(format!("{name}/empty")).unwrap();
-    assert_snapshot!(show(load_with(&[&format!("{name}/empty")], false, b"").await).replace(&name, "DIR"), @"");
-    assert_snapshot!(show(load_with(&["-"], false, b"# nothing\n").await), @"");
-    assert_snapshot!(show(load_with(&["-"], false, b"a: 1\nb: \xff\xfe\n").await), @"");
-    assert_snapshot!(show(load_with(&["-", "-"], false, file("a").as_bytes()).await), @"");
+    assert_snapshot!(show(load_with(&[&format!("{name}/empty")], false, b"").await).replace(&name, "DIR"), @"directory DIR/empty has no .yaml, .yml or .json file");
+    assert_snapshot!(show(load_with(&["-"], false, b"# nothing\n").await), @"standard input holds no recommendation: write one of kind Recommendation, apiVersion kapr.dev/v1alpha1");
+    assert_snapshot!(show(load_with(&["-"], false, b"a: 1\nb: \xff\xfe\n").await), @"standard input is not a text file: line 2 is not valid UTF-8");
+    assert_snapshot!(show(load_with(&["-", "-"], false, file("a").as_bytes()).await), @"-f - is given twice: standard input can be read once");
     let twice = format!("{}---\n{}", file("web"), file("web"));
-    assert_snapshot!(show(load_with(&["-"], false, twice.as_bytes()).await), @"");
+    assert_snapshot!(show(load_with(&["-"], false, twice.as_bytes()).await), @"deployment/web in namespace shop is recommended for twice: standard input:1 and standard input:7");
 }
 
 #[tokio::test]
@@ -81,16 +81,16 @@ async fn what_is_too_large_is_not_read() {
     let (_kept, name) = folder();
     let large = fs::File::create(format!("{name}/large.yaml")).unwrap();
     large.set_len(5 << 20).unwrap();
-    assert_snapshot!(show(load_with(&[&format!("{name}/large.yaml")], false, b"").await).replace(&name, "DIR"), @"");
+    assert_snapshot!(show(load_with(&[&format!("{name}/large.yaml")], false, b"").await).replace(&name, "DIR"), @"DIR/large.yaml is 5.0 MiB: a recommendation file may be at most 4 MiB");
     let files = ["-".to_owned()];
     let sources = Sources { files: &files, recursive: false, default_namespace: "shop" };
-    assert_snapshot!(load(&sources, &mut io::repeat(b'#')).await.unwrap_err(), @"");
+    assert_snapshot!(load(&sources, &mut io::repeat(b'#')).await.unwrap_err(), @"standard input is more than 4.0 MiB: a recommendation file may be at most 4 MiB");
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_pipe_that_never_ends_is_left() {
-    assert_snapshot!(show(load_with(&["/dev/zero"], false, b"").await), @"");
+    assert_snapshot!(show(load_with(&["/dev/zero"], false, b"").await), @"/dev/zero is more than 4.0 MiB: a recommendation file may be at most 4 MiB");
 }
 
 #[test]
@@ -102,16 +102,19 @@ fn set_makes_a_recommendation() {
     };
     let make = |text: &str| from_set(&[text.to_owned()], workload());
     assert_eq!(make("app=limits.cpu=1").unwrap().origin.to_string(), "--set");
-    assert_snapshot!(make("app=requests.cpu=2,limits.cpu=1").unwrap_err(), @"");
-    assert_snapshot!(make("a b=requests.cpu=2").unwrap_err(), @"");
-    assert_snapshot!(from_set(&[], workload()).unwrap_err(), @"");
+    assert_snapshot!(make("app=requests.cpu=2,limits.cpu=1").unwrap_err(), @r#"--set: container "app": requests.cpu 2 is above limits.cpu 1"#);
+    assert_snapshot!(make("a b=requests.cpu=2").unwrap_err(), @r#"--set: container name "a b" is not a valid name: lower-case letters, digits, '-' and '.' only, at most 63 characters"#);
+    assert_snapshot!(from_set(&[], workload()).unwrap_err(), @"--set: recommendation for deployment/web names no container: write at least one under spec.containers, or use --set");
 }
 
 /// A server whose `/file` answers with `response`; the message with the server's address replaced.
 async fn from_server(response: ResponseTemplate) -> String {
     let server = MockServer::start().await;
     Mock::given(path("/file")).respond_with(response).mount(&server).await;
-    Mock::given(path("/moved")).respond_with(ResponseTemplate::new(200).set_body_string(file("moved"))).mount(&server).await;
+    Mock::given(path("/moved"))
+        .respond_with(ResponseTemplate::new(200).set_body_string(file("moved")))
+        .mount(&server)
+        .await;
     let argument = format!("{}/file?token=secret", server.uri());
     show(load_with(&[&argument], false, b"").await).replace(&server.uri(), "SERVER")
 }
@@ -125,19 +128,30 @@ async fn an_address_is_read() {
 #[tokio::test]
 async fn an_address_that_gives_none_is_one_sentence() {
     let ok = || ResponseTemplate::new(200);
-    assert_snapshot!(from_server(ResponseTemplate::new(404)).await, @"");
-    assert_snapshot!(from_server(ok().set_body_raw("hello", "text/html; charset=utf-8")).await, @"");
-    assert_snapshot!(from_server(ok().set_body_string("\n<!DOCTYPE html>")).await, @"");
-    assert_snapshot!(from_server(ok().set_body_bytes(vec![b'#'; 5 << 20])).await, @"");
-    assert_snapshot!(from_server(ok().set_body_string("spec: {")).await, @"");
-    assert_snapshot!(from_server(ResponseTemplate::new(302).insert_header("location", "http://example.com/x")).await, @"");
-    assert_snapshot!(from_server(ResponseTemplate::new(302).insert_header("location", "/file")).await, @"");
+    assert_snapshot!(from_server(ResponseTemplate::new(404)).await, @"SERVER/file?... answered 404 Not Found: check the address, and whether it needs a login");
+    assert_snapshot!(from_server(ok().set_body_raw("hello", "text/html; charset=utf-8")).await, @"SERVER/file?... answered with a web page, not a recommendation: use the address of the file itself");
+    assert_snapshot!(from_server(ok().set_body_string("\n<!DOCTYPE html>")).await, @"SERVER/file?... answered with a web page, not a recommendation: use the address of the file itself");
+    assert_snapshot!(from_server(ok().set_body_bytes(vec![b'#'; 5 << 20])).await, @"SERVER/file?... is more than 4.0 MiB: a recommendation file may be at most 4 MiB");
+    assert_snapshot!(from_server(ok().set_body_string("spec: {")).await, @r"
+    SERVER/file?...:1:7: not valid YAML: unclosed bracket '{'
+      |
+    1 | spec: {
+      |       ^
+    ");
+    assert_snapshot!(from_server(ResponseTemplate::new(302).insert_header("location", "http://example.com/x")).await, @"cannot get SERVER/file?... (it redirects too often, or to an address that is not https)");
+    assert_snapshot!(from_server(ResponseTemplate::new(302).insert_header("location", "/file")).await, @"cannot get SERVER/file?... (it redirects too often, or to an address that is not https)");
 }
 
 #[rstest]
-#[case("http://example.com/web.yaml", "http://example.com/web.yaml is not read: use https, or http on this machine only")]
+#[case(
+    "http://example.com/web.yaml",
+    "http://example.com/web.yaml is not read: use https, or http on this machine only"
+)]
 #[case("ftp://example.com/web.yaml", "ftp://example.com/web.yaml is not read: use https, or http on this machine only")]
-#[case("http://127.0.0.1.example.com/x", "http://127.0.0.1.example.com/x is not read: use https, or http on this machine only")]
+#[case(
+    "http://127.0.0.1.example.com/x",
+    "http://127.0.0.1.example.com/x is not read: use https, or http on this machine only"
+)]
 #[case("https://", "https:// is not an address that can be read: empty host")]
 #[case("http://user:secret@127.0.0.1:1/x", "cannot get http://127.0.0.1:1/x (no connection)")]
 #[tokio::test]

@@ -95,8 +95,16 @@ pub enum SourceError {
     Nothing { name: String },
     #[error("-f - is given twice: standard input can be read once")]
     StdinTwice,
-    #[error("{workload} in namespace {namespace} is recommended for twice: {first} and {second}")]
-    Twice { workload: WorkloadRef, namespace: String, first: Origin, second: Origin },
+    #[error("{} in namespace {} is recommended for twice: {} and {}", .0.workload, .0.workload.namespace, .0.first, .0.second)]
+    Twice(Box<Twice>),
+}
+
+/// One workload with two recommendations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Twice {
+    pub workload: WorkloadRef,
+    pub first: Origin,
+    pub second: Origin,
 }
 
 /// Reads every recommendation that the `-f` arguments name, in their order; in each at least one, and no workload twice.
@@ -142,12 +150,11 @@ fn refuse_twice(wanted: &[Wanted]) -> Result<(), SourceError> {
     for one in wanted {
         let workload = &one.recommendation.workload;
         if let Some(first) = seen.insert(workload, &one.origin) {
-            return Err(SourceError::Twice {
+            return Err(SourceError::Twice(Box::new(Twice {
                 workload: workload.clone(),
-                namespace: workload.namespace.clone(),
                 first: first.clone(),
                 second: one.origin.clone(),
-            });
+            })));
         }
     }
     Ok(())

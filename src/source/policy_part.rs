@@ -26,7 +26,7 @@ pub fn read(node: &Node) -> Result<PolicyPatch, Fault> {
 }
 
 /// Every field that [`PolicyPatch`] has, from what it writes.
-fn known_fields() -> Vec<String> {
+pub fn known_fields() -> Vec<String> {
     match json!(PolicyPatch::default()) {
         Json::Object(fields) => fields.into_iter().map(|(name, _)| name).collect(),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => Vec::new(),
@@ -68,7 +68,9 @@ fn longest(node: &Node) -> usize {
         Value::Null => 0,
         Value::Scalar { text, .. } => text.len(),
         Value::List(items) => items.iter().map(longest).max().unwrap_or(0),
-        Value::Map(entries) => entries.iter().map(|entry| entry.key.len().max(longest(&entry.value))).max().unwrap_or(0),
+        Value::Map(entries) => {
+            entries.iter().map(|entry| entry.key.len().max(longest(&entry.value))).max().unwrap_or(0)
+        }
     }
 }
 
@@ -82,9 +84,11 @@ fn to_json(node: &Node, literal: bool) -> Json {
         },
         Value::Scalar { text, .. } => Json::String(text.clone()),
         Value::List(items) => items.iter().map(|item| to_json(item, literal)).collect(),
-        Value::Map(entries) => {
-            entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.value, literal))).collect::<Map<_, _>>().into()
-        }
+        Value::Map(entries) => entries
+            .iter()
+            .map(|entry| (entry.key.clone(), to_json(&entry.value, literal)))
+            .collect::<Map<_, _>>()
+            .into(),
     }
 }
 
@@ -108,6 +112,7 @@ fn explain(node: &Node, error: &str) -> String {
             let expected = match expected {
                 "a boolean" => "true or false",
                 "a string" => "a single value such as 5m",
+                "string or map" => "a single word",
                 "a sequence" => "a list",
                 "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number",
                 other => other,

@@ -60,7 +60,11 @@ pub async fn read(argument: &str) -> Result<(String, String), SourceError> {
     if !allowed(&url) {
         return Err(UrlError::Scheme { url: name }.into());
     }
-    let failed = |source: reqwest::Error| UrlError::Unreachable { url: name.clone(), why: reason(&source), source: source.without_url() };
+    let failed = |source: reqwest::Error| UrlError::Unreachable {
+        url: name.clone(),
+        why: reason(&source),
+        source: source.without_url(),
+    };
     let response = client().map_err(failed)?.get(url).send().await.map_err(failed)?;
     if !response.status().is_success() {
         return Err(UrlError::Status { url: name, status: response.status().to_string() }.into());
@@ -97,7 +101,10 @@ fn allowed(url: &Url) -> bool {
     let host = url.host_str().unwrap_or("");
     match url.scheme() {
         "https" => !host.is_empty(),
-        "http" => host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+        "http" => {
+            host == "localhost"
+                || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        }
         _ => false,
     }
 }

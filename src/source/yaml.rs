@@ -241,6 +241,8 @@ fn place(span: Span) -> Place {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use proptest::prelude::*;
     use rstest::rstest;
 
@@ -288,7 +290,7 @@ mod tests {
         let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..30 {
             let before = format!("*a{}, ", i - 1).repeat(9);
-            text.push_str(&format!("a{i}: &a{i} [{before}]\n"));
+            writeln!(text, "a{i}: &a{i} [{before}]").unwrap();
         }
         assert_eq!(parse(&text).unwrap_err().text, "more than 1000000 values, aliases expanded");
     }
