@@ -72,6 +72,9 @@ pub fn judge(pod: &PodView, target: &ContainerResources, context: &Context<'_>) 
         judge_memory_limit(one, context)?;
     }
     judge_node(pod, &touched, context)?;
+    if !pod.is_ready() {
+        return Err(Refusal::NotReady);
+    }
     Ok(Eligible {
         changes: touched.iter().map(|one| (one.name.to_owned(), one.changes)).collect(),
         restarts: touched

@@ -13,6 +13,9 @@
 )]
 
 pub mod eligibility;
+pub mod exit;
+pub mod health;
+pub mod journal;
 pub mod nearest;
 pub mod pod;
 pub mod policy;
@@ -20,12 +23,14 @@ pub mod qos;
 pub mod quantity;
 pub mod recommendation;
 pub mod refusal;
+pub mod resize;
 pub mod resources;
 pub mod reversibility;
 pub mod revision;
+pub mod rollout;
 pub mod selection;
 pub mod share;
-pub mod workload;
-
 #[cfg(test)]
 pub mod testing;
+pub mod time;
+pub mod workload;

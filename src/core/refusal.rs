@@ -17,6 +17,8 @@ pub enum Refusal {
         phase: &'static str,
     },
     Terminating,
+    /// A pod that is not well before cannot show whether the change was good for it.
+    NotReady,
     /// Only with `--only-current`.
     OlderTemplate,
     MirrorPod,
@@ -101,6 +103,7 @@ impl Refusal {
         match self {
             Self::NotRunning { .. } => "not-running",
             Self::Terminating => "terminating",
+            Self::NotReady => "not-ready",
             Self::OlderTemplate => "older-template",
             Self::MirrorPod => "mirror-pod",
             Self::Windows => "windows",
@@ -131,6 +134,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::NotRunning { phase } => write!(f, "is {phase}, not Running"),
             Self::Terminating => f.write_str("is being deleted"),
+            Self::NotReady => f.write_str("is not ready: what the change does to it could not be told"),
             Self::OlderTemplate => f.write_str("belongs to an older template (--only-current leaves it alone)"),
             Self::MirrorPod => f.write_str("is a static pod: its node's manifest decides its resources"),
             Self::Windows => f.write_str("runs Windows, where in-place resize does not exist"),
