@@ -8,4 +8,5 @@ pub mod cluster;
 pub mod commands;
 pub mod core;
 pub mod engine;
+pub mod source;
 pub mod store;

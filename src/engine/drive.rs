@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
-use futures::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -111,7 +111,9 @@ impl Sighting {
             Some(workload) if workload.uid != self.uid => {
                 WorkloadSighting::Gone("the workload was deleted and made again under its name".to_owned())
             }
-            Some(workload) if workload.terminating => WorkloadSighting::Gone("the workload is being deleted".to_owned()),
+            Some(workload) if workload.terminating => {
+                WorkloadSighting::Gone("the workload is being deleted".to_owned())
+            }
             Some(mut workload) => {
                 // Rivals are looked for once, before the run: they do not come back with every look.
                 if let WorkloadSighting::Present(known) = &self.workload {
