@@ -7,5 +7,7 @@ pub mod explain;
 pub mod kubeconfig;
 pub mod link;
 pub mod proxy;
+pub mod rights;
 pub mod target;
+pub mod version;
 pub mod warnings;

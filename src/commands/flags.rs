@@ -13,7 +13,8 @@ use crate::cluster::connect::{ConnectOptions, Impersonation};
 /// What kapr writes as the owner of the fields it changes, unless `--field-manager` says otherwise.
 pub const FIELD_MANAGER: &str = "kubectl-kapr";
 
-/// kubectl's connection flags, accepted before and after the subcommand.
+// kubectl's connection flags, accepted before and after the subcommand. Not a doc comment: clap would make it the help
+// text of the command that flattens this.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection options")]
 pub struct KubeFlags {
@@ -110,7 +111,7 @@ impl KubeFlags {
     }
 }
 
-/// How a command writes: accepted before and after the subcommand.
+// How a command writes; accepted before and after the subcommand.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output options")]
 pub struct OutputFlags {
