@@ -132,7 +132,7 @@ pub enum ConnectError {
     Proxy { origin: &'static str, proxy: String },
     #[error("cannot read the {what} {}", path.display())]
     File { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("the {what} of {owner} is not valid: {reason}")]
+    #[error("the {what} of {owner} {reason}")]
     BadData { what: &'static str, owner: String, reason: String },
     #[error("cannot get the credentials of {user}: {reason}")]
     Credentials { user: String, reason: String },
@@ -190,7 +190,13 @@ impl Connection {
         let first = target::resolve(&options, &environment)?;
         let client = make_client(&first, &environment).await?;
         let rebuild = rebuild(&options, &environment, &first);
-        let link = Link::new(first.server_url.clone(), client, options.request_timeout, invocation, Some(rebuild));
+        let link = Link::new(
+            (first.server_url.clone(), first.proxy.clone()),
+            client,
+            options.request_timeout,
+            invocation,
+            Some(rebuild),
+        );
         let namespace = first.config.default_namespace.clone();
         Ok(Self {
             context: first.context,
@@ -205,7 +211,7 @@ impl Connection {
     pub fn from_client(client: kube::Client, namespace: impl Into<String>) -> Self {
         let server = "the embedded cluster".to_owned();
         let timeout = Some(ConnectOptions::DEFAULT_REQUEST_TIMEOUT);
-        let link = Link::new(server.clone(), client, timeout, Invocation::default(), None);
+        let link = Link::new((server.clone(), None), client, timeout, Invocation::default(), None);
         Self::over(link, server, namespace.into())
     }
 
@@ -257,7 +263,7 @@ async fn make_client(target: &Target, environment: &Environment) -> Result<kube:
         work.await
     } else {
         tokio::time::timeout(PLUGIN_LIMIT, work).await.map_err(|_| ConnectError::Credentials {
-            user: target.user.clone(),
+            user: target.login.clone(),
             reason: format!(
                 "the credential plugin did not finish within {} s and no terminal is there to answer it",
                 PLUGIN_LIMIT.as_secs()

@@ -80,7 +80,9 @@ pub fn explain(error: &kube::Error) -> String {
 }
 
 fn sentence(status: &kube::core::Status) -> String {
-    if !status.message.is_empty() {
+    if status.code == 401 && (status.message.is_empty() || status.message == "Unauthorized") {
+        "the API server does not accept the credentials (Unauthorized)".to_owned()
+    } else if !status.message.is_empty() {
         one_line(&status.message)
     } else if !status.reason.is_empty() {
         format!("{} (HTTP {})", one_line(&status.reason), status.code)

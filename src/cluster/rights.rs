@@ -51,14 +51,19 @@ impl Right {
             subresource => format!("{}/{subresource}", self.resource),
         }
     }
+
+    /// The resource as kubectl names it: `pods/resize`, `deployments.apps`.
+    pub fn target(&self) -> String {
+        let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
+        let subresource = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
+        format!("{}{group}{subresource}", self.resource)
+    }
 }
 
 impl fmt::Display for Right {
     /// `patch pods/resize` or `get deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
-        let subresource = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
-        write!(f, "{} {}{group}{subresource}", self.verb, self.resource)
+        write!(f, "{} {}", self.verb, self.target())
     }
 }
 

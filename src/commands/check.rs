@@ -13,7 +13,7 @@ use super::flags::OutputFormat;
 use crate::cluster::connect::Connection;
 use crate::cluster::explain::Failure;
 use crate::cluster::rights::{Purpose, Right, grant_yaml, missing_rights, rights_for, user_name};
-use crate::cluster::version::{served_versions, server_version, serves_resize};
+use crate::cluster::version::{ServerVersion, served_versions, server_version, serves_resize};
 
 /// Check that the cluster, your rights and this machine are ready for a rollout
 ///
@@ -127,11 +127,11 @@ pub async fn run(
 
 /// Asks the cluster and this machine.
 pub async fn report(connection: &Connection, more: Vec<Group>) -> Report {
-    let (server, reachable) = server_group(connection).await;
+    let (server, version) = server_group(connection).await;
     let mut groups = vec![server];
     let mut grant = None;
-    if reachable {
-        let (rights, missing) = rights_group(connection).await;
+    if let Some(version) = version {
+        let (rights, missing) = rights_group(connection, version.supports_persistence()).await;
         groups.push(rights);
         if !missing.is_empty() {
             let user = user_name(&connection.read).await.unwrap_or_else(|_| "NAME".to_owned());
@@ -143,13 +143,14 @@ pub async fn report(connection: &Connection, more: Vec<Group>) -> Report {
     Report::new(groups, grant)
 }
 
-async fn server_group(connection: &Connection) -> (Group, bool) {
+/// The checks of the server, and its version if it answered.
+async fn server_group(connection: &Connection) -> (Group, Option<ServerVersion>) {
     let mut checks = Vec::new();
-    let reachable = match server_version(&connection.read).await {
+    let version = match server_version(&connection.read).await {
         Err(failure) => {
             let hint = "check the context and the network, and that you are logged in: kubectl cluster-info";
             checks.push(Check::fail("server-reachable", failure.to_string(), hint));
-            false
+            None
         }
         Ok(version) => {
             checks.push(Check::pass("server-reachable", reached(connection)));
@@ -167,10 +168,10 @@ async fn server_group(connection: &Connection) -> (Group, bool) {
                     "it needs Kubernetes 1.36; until then use the output of kubectl kapr export",
                 ));
             }
-            true
+            Some(version)
         }
     };
-    (Group { name: "cluster", checks }, reachable)
+    (Group { name: "cluster", checks }, version)
 }
 
 fn reached(connection: &Connection) -> String {
@@ -192,11 +193,15 @@ fn resize_check(served: Result<bool, Failure>) -> Check {
 }
 
 /// The checks of all rights, and those that are missing.
-async fn rights_group(connection: &Connection) -> (Group, Vec<Right>) {
+async fn rights_group(connection: &Connection, persistence: bool) -> (Group, Vec<Right>) {
+    let mut purposes = vec![Purpose::Rollout, Purpose::Evict];
+    if persistence {
+        purposes.push(Purpose::Persist);
+    }
     let mut checks = Vec::new();
     let mut missing = Vec::new();
     let graceful = served_versions(&connection.read, "lifecycle.k8s.io").await.is_ok_and(|found| !found.is_empty());
-    for purpose in [Purpose::Rollout, Purpose::Evict, Purpose::Persist] {
+    for purpose in purposes {
         let mut rights = rights_for(purpose);
         // A server without the API refuses nobody in particular.
         rights.retain(|right| graceful || right.group != "lifecycle.k8s.io");
@@ -225,33 +230,54 @@ fn purpose_name(purpose: Purpose) -> &'static str {
     }
 }
 
-/// For a rollout each missing right has its own line; the other purposes are offers, one line each.
+/// For a rollout each resource with a missing right has its own line; the other purposes are offers, one line each.
 fn purpose_checks(purpose: Purpose, asked: &[Right], lacking: &[Right], namespace: &str) -> Vec<Check> {
-    let (name, id) = (purpose_name(purpose), format!("rights-{}", purpose_name(purpose)));
-    if purpose != Purpose::Rollout {
-        let required: Vec<String> = lacking.iter().filter(|right| right.required).map(ToString::to_string).collect();
-        let optional = lacking.len() - required.len();
-        let hint = format!("ask for the ClusterRole kapr-{name} of docs/rbac.yaml if you want to {name}");
-        return vec![if !required.is_empty() {
-            Check::warn(id, format!("you may not {name} in namespace {namespace}: {}", required.join(", ")), hint)
-        } else if optional > 0 {
-            Check::warn(id, format!("{optional} of {} rights to {name} gracefully are missing", asked.len()), hint)
-        } else {
-            Check::pass(id, format!("you may {name} in namespace {namespace}"))
-        }];
+    let name = purpose_name(purpose);
+    let id = format!("rights-{name}");
+    let required: Vec<Right> = lacking.iter().copied().filter(|right| right.required).collect();
+    if purpose == Purpose::Rollout {
+        let all = format!("every right that a rollout in namespace {namespace} needs");
+        let mut checks: Vec<Check> = required.is_empty().then(|| Check::pass(id, all)).into_iter().collect();
+        checks.extend(by_resource(lacking).into_iter().map(|(text, right)| missing_check(&text, right)));
+        return checks;
     }
-    let mut checks = Vec::new();
-    if !lacking.iter().any(|right| right.required) {
-        checks.push(Check::pass(id, format!("every right that a rollout in namespace {namespace} needs")));
+    let hint = format!("ask for the ClusterRole kapr-{name} of docs/rbac.yaml if you want to {name}");
+    if !required.is_empty() {
+        let texts: Vec<String> = by_resource(&required).into_iter().map(|(text, _)| text).collect();
+        let text = format!("you may not {name} in namespace {namespace}: no right to {}", texts.join("; "));
+        vec![Check::warn(id, text, hint)]
+    } else if !lacking.is_empty() {
+        let text = format!("{} of {} rights to {name} gracefully are missing", lacking.len(), asked.len());
+        vec![Check::warn(id, text, hint)]
+    } else {
+        vec![Check::pass(id, format!("you may {name} in namespace {namespace}"))]
     }
-    checks.extend(lacking.iter().map(|right| {
-        let id = format!("right-{}-{}", right.verb, right.resource_path().replace('/', "-"));
-        let text = format!("no right to {right}");
-        let hint =
-            format!("needed to {}; kubectl kapr check --grant prints what an administrator must apply", right.why);
-        if right.required { Check::fail(id, text, hint) } else { Check::warn(id, text, hint) }
-    }));
-    checks
+}
+
+fn missing_check(text: &str, right: Right) -> Check {
+    let resource = right.resource_path().replace('/', "-");
+    let text = format!("no right to {text}");
+    let hint = format!("needed to {}", right.why);
+    if right.required {
+        Check::fail(format!("right-{resource}"), text, hint)
+    } else {
+        Check::warn(format!("right-{resource}-optional"), text, hint)
+    }
+}
+
+/// The rights in RBAC's words, one text for all verbs on a resource, with the first right it stands for.
+fn by_resource(rights: &[Right]) -> Vec<(String, Right)> {
+    let mut lines: Vec<(Vec<&str>, Right)> = Vec::new();
+    for right in rights {
+        let same = |other: &Right| {
+            (other.group, other.resource_path(), other.required) == (right.group, right.resource_path(), right.required)
+        };
+        match lines.iter_mut().find(|(_, first)| same(first)) {
+            Some((verbs, _)) => verbs.push(right.verb),
+            None => lines.push((vec![right.verb], *right)),
+        }
+    }
+    lines.into_iter().map(|(verbs, first)| (format!("{} {}", verbs.join(", "), first.target()), first)).collect()
 }
 
 /// Lookback windows and settle gates are in tens of seconds: a clock that is this far off shifts them visibly.
@@ -332,6 +358,12 @@ fn write_table(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         }
         writeln!(out)?;
     }
+    if report.grant.is_some() {
+        writeln!(
+            out,
+            "To grant what a rollout lacks, an administrator applies the output of: kubectl kapr check --grant"
+        )?;
+    }
     let verdict = if report.success { "A rollout would be let through." } else { "A rollout would be refused." };
     writeln!(out, "{verdict}")
 }
@@ -347,10 +379,14 @@ mod tests {
     #[test]
     fn a_missing_required_right_fails_and_an_optional_one_warns() {
         let asked = rights_for(Purpose::Rollout);
-        let lacking = some(Purpose::Rollout, &["patch pods/resize", "get nodes"]);
+        let lacking = some(Purpose::Rollout, &["get pods", "watch pods", "patch pods/resize", "get nodes"]);
         let checks = purpose_checks(Purpose::Rollout, &asked, &lacking, "shop");
         let seen: Vec<(&str, Status)> = checks.iter().map(|check| (check.id.as_str(), check.status)).collect();
-        assert_eq!(seen, [("right-patch-pods-resize", Status::Fail), ("right-get-nodes", Status::Warn)]);
+        assert_eq!(
+            seen,
+            [("right-pods", Status::Fail), ("right-pods-resize", Status::Fail), ("right-nodes-optional", Status::Warn),]
+        );
+        assert_eq!(checks[0].text, "no right to get, watch pods");
         assert!(checks.iter().all(|check| check.hint.is_some()));
         assert!(!Report::new(vec![Group { name: "rights", checks }], None).success);
     }

@@ -287,7 +287,7 @@ async fn credentials_that_stay_wrong_are_renewed_once() {
     let connection = open(options, Invocation::default()).await;
     for _ in 0..3 {
         let error = pods(&connection.write).get("web-0").await.unwrap_err();
-        assert_eq!(explain(&error), "Unauthorized");
+        assert_eq!(explain(&error), "the API server does not accept the credentials (Unauthorized)");
     }
     assert_eq!(server.received_requests().await.unwrap().len(), 4);
 }
