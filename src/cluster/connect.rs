@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::environment::Environment;
 use super::link::{Hooks, Link, Mode, Rebuild};
+use super::plugin;
 use super::target::{self, Target};
 
 /// What the user asked of the connection; `None` everywhere means what kubectl would do without flags.
@@ -252,26 +253,18 @@ impl Connection {
     }
 }
 
-/// How long a credential plugin may take when nobody can answer it. Longer than any cloud's token call.
-const PLUGIN_LIMIT: Duration = Duration::from_secs(60);
-
 async fn make_client(target: &Target, environment: &Environment) -> Result<kube::Client, ConnectError> {
-    let config = target.config.clone();
-    // Credential plugins run inside, synchronously: not on a thread that others wait for.
-    let work = tokio::task::spawn_blocking(move || kube::Client::try_from(config));
-    let made = if environment.stdin_is_terminal {
-        work.await
-    } else {
-        tokio::time::timeout(PLUGIN_LIMIT, work).await.map_err(|_| ConnectError::Credentials {
-            user: target.login.clone(),
-            reason: format!(
-                "the credential plugin did not finish within {} s and no terminal is there to answer it",
-                PLUGIN_LIMIT.as_secs()
-            ),
-        })?
-    };
+    let mut config = target.config.clone();
+    let end = plugin::log_in(&mut config.auth_info, environment.stdin_is_terminal).await;
+    let end = end.map_err(|reason| ConnectError::Credentials { user: target.login.clone(), reason })?;
+    // kube reads files and may run a legacy auth-provider's command: not on a thread that others wait for.
+    let made = tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
     match made {
-        Ok(result) => result.map_err(|error| target::translate(&error, target)),
+        Ok(Ok(client)) => {
+            let end = end.or(*client.valid_until());
+            Ok(client.with_valid_until(end))
+        }
+        Ok(Err(error)) => Err(target::translate(&error, target)),
         Err(stopped) => Err(ConnectError::Client { server: target.server_url.clone(), reason: stopped.to_string() }),
     }
 }

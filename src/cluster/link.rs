@@ -199,7 +199,8 @@ impl Link {
             return;
         }
         // The old credentials may still do; if not, the 401 says why.
-        *failed = self.replace().await.err().map(|_| Instant::now());
+        let renewed = self.replace().await.is_ok() && !ends_soon(self);
+        *failed = (!renewed).then(Instant::now);
     }
 
     /// Whether the call should be sent again: the credentials are newer than those it was refused with.

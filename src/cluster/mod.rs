@@ -6,6 +6,7 @@ pub mod environment;
 pub mod explain;
 pub mod kubeconfig;
 pub mod link;
+mod plugin;
 pub mod proxy;
 pub mod rights;
 pub mod target;

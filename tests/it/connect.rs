@@ -328,6 +328,41 @@ async fn a_failing_credential_plugin_is_quoted() {
 }
 
 #[tokio::test]
+async fn a_credential_plugin_runs_once_and_again_after_a_401_or_before_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = only_token("t3").await;
+    let count = dir.path().join("count");
+    // The first token is about to end, the second is refused, the third is right.
+    let script = format!(
+        r#"echo run >> {count}
+        n=$(wc -l < {count} | tr -d ' ')
+        case $n in 1) end='"{soon}"' ;; *) end='"2999-01-01T00:00:00Z"' ;; esac
+        echo "{{\"status\": {{\"token\": \"t$n\", \"expirationTimestamp\": $end}}}}""#,
+        count = count.display(),
+        soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(30),
+    );
+    let file = dir.path().join("config");
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "one", "user": "ann"}}],
+        "clusters": [{"name": "one", "cluster": {"server": server.uri()}}],
+        "users": [{"name": "ann", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        }}}],
+    });
+    std::fs::write(&file, text.to_string()).unwrap();
+    let options = ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() };
+    let connection = open(options, Invocation::default()).await;
+    let runs = || std::fs::read_to_string(&count).unwrap().lines().count();
+    assert_eq!(runs(), 1);
+    for _ in 0..3 {
+        pods(&connection.write).get("web-0").await.unwrap();
+    }
+    assert_eq!(runs(), 3);
+    assert_eq!(connection.valid_until(), Some("2999-01-01T00:00:00Z".parse().unwrap()));
+}
+
+#[tokio::test]
 async fn a_given_client_is_wrapped_but_not_rebuilt() {
     let server = answering(ResponseTemplate::new(200).set_body_json(pod())).await;
     let client = kube::Client::try_from(kube::Config::new(server.uri().parse().unwrap())).unwrap();
