@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::environment::Environment;
 use super::link::{Hooks, Link, Mode, Rebuild};
+use super::plugin;
 use super::target::{self, Target};
 
 /// What the user asked of the connection; `None` everywhere means what kubectl would do without flags.
@@ -132,7 +133,7 @@ pub enum ConnectError {
     Proxy { origin: &'static str, proxy: String },
     #[error("cannot read the {what} {}", path.display())]
     File { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("the {what} of {owner} is not valid: {reason}")]
+    #[error("the {what} of {owner} {reason}")]
     BadData { what: &'static str, owner: String, reason: String },
     #[error("cannot get the credentials of {user}: {reason}")]
     Credentials { user: String, reason: String },
@@ -190,7 +191,13 @@ impl Connection {
         let first = target::resolve(&options, &environment)?;
         let client = make_client(&first, &environment).await?;
         let rebuild = rebuild(&options, &environment, &first);
-        let link = Link::new(first.server_url.clone(), client, options.request_timeout, invocation, Some(rebuild));
+        let link = Link::new(
+            (first.server_url.clone(), first.proxy.clone()),
+            client,
+            options.request_timeout,
+            invocation,
+            Some(rebuild),
+        );
         let namespace = first.config.default_namespace.clone();
         Ok(Self {
             context: first.context,
@@ -205,7 +212,7 @@ impl Connection {
     pub fn from_client(client: kube::Client, namespace: impl Into<String>) -> Self {
         let server = "the embedded cluster".to_owned();
         let timeout = Some(ConnectOptions::DEFAULT_REQUEST_TIMEOUT);
-        let link = Link::new(server.clone(), client, timeout, Invocation::default(), None);
+        let link = Link::new((server.clone(), None), client, timeout, Invocation::default(), None);
         Self::over(link, server, namespace.into())
     }
 
@@ -246,26 +253,18 @@ impl Connection {
     }
 }
 
-/// How long a credential plugin may take when nobody can answer it. Longer than any cloud's token call.
-const PLUGIN_LIMIT: Duration = Duration::from_secs(60);
-
 async fn make_client(target: &Target, environment: &Environment) -> Result<kube::Client, ConnectError> {
-    let config = target.config.clone();
-    // Credential plugins run inside, synchronously: not on a thread that others wait for.
-    let work = tokio::task::spawn_blocking(move || kube::Client::try_from(config));
-    let made = if environment.stdin_is_terminal {
-        work.await
-    } else {
-        tokio::time::timeout(PLUGIN_LIMIT, work).await.map_err(|_| ConnectError::Credentials {
-            user: target.user.clone(),
-            reason: format!(
-                "the credential plugin did not finish within {} s and no terminal is there to answer it",
-                PLUGIN_LIMIT.as_secs()
-            ),
-        })?
-    };
+    let mut config = target.config.clone();
+    let end = plugin::log_in(&mut config.auth_info, environment.stdin_is_terminal).await;
+    let end = end.map_err(|reason| ConnectError::Credentials { user: target.login.clone(), reason })?;
+    // kube reads files and may run a legacy auth-provider's command: not on a thread that others wait for.
+    let made = tokio::task::spawn_blocking(move || kube::Client::try_from(config)).await;
     match made {
-        Ok(result) => result.map_err(|error| target::translate(&error, target)),
+        Ok(Ok(client)) => {
+            let end = end.or(*client.valid_until());
+            Ok(client.with_valid_until(end))
+        }
+        Ok(Err(error)) => Err(target::translate(&error, target)),
         Err(stopped) => Err(ConnectError::Client { server: target.server_url.clone(), reason: stopped.to_string() }),
     }
 }

@@ -29,6 +29,22 @@ pub enum CallError {
     Credentials { reason: String },
 }
 
+/// Something that was asked of the server and not answered as hoped, for callers outside this folder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {operation}: {reason}")]
+pub struct Failure {
+    /// A verb and its object: `read the server version`.
+    pub operation: String,
+    pub reason: String,
+}
+
+impl Failure {
+    /// From a client error, which is put into words here.
+    pub fn new(operation: impl Into<String>, error: &kube::Error) -> Self {
+        Self { operation: operation.into(), reason: explain(error) }
+    }
+}
+
 impl CallError {
     /// Whether the API server may have acted on the request, so that its effect must be read before it is sent again.
     pub fn may_have_acted(&self) -> bool {
@@ -64,7 +80,9 @@ pub fn explain(error: &kube::Error) -> String {
 }
 
 fn sentence(status: &kube::core::Status) -> String {
-    if !status.message.is_empty() {
+    if status.code == 401 && (status.message.is_empty() || status.message == "Unauthorized") {
+        "the API server does not accept the credentials (Unauthorized)".to_owned()
+    } else if !status.message.is_empty() {
         one_line(&status.message)
     } else if !status.reason.is_empty() {
         format!("{} (HTTP {})", one_line(&status.reason), status.code)

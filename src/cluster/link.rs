@@ -70,6 +70,8 @@ struct Base {
 /// What all clients of a connection share.
 pub struct Link {
     server: String,
+    /// The proxy in front of the server, which may be what cannot be reached.
+    proxy: Option<String>,
     base: RwLock<Base>,
     rebuild: Option<Rebuild>,
     /// Held while credentials are renewed; the time of the last renewal that did not help.
@@ -97,7 +99,7 @@ const KUBECTL_SESSION: HeaderName = HeaderName::from_static("kubectl-session");
 
 impl Link {
     pub(super) fn new(
-        server: String,
+        (server, proxy): (String, Option<String>),
         client: kube::Client,
         request_timeout: Option<Duration>,
         invocation: Invocation,
@@ -110,6 +112,7 @@ impl Link {
         set_header(&mut headers, KUBECTL_SESSION, &invocation.session);
         Arc::new(Self {
             server,
+            proxy,
             base: RwLock::new(Base { client, generation: 0 }),
             rebuild,
             renewal: tokio::sync::Mutex::new(None),
@@ -196,7 +199,8 @@ impl Link {
             return;
         }
         // The old credentials may still do; if not, the 401 says why.
-        *failed = self.replace().await.err().map(|_| Instant::now());
+        let renewed = self.replace().await.is_ok() && !ends_soon(self);
+        *failed = (!renewed).then(Instant::now);
     }
 
     /// Whether the call should be sent again: the credentials are newer than those it was refused with.
@@ -285,7 +289,7 @@ impl Link {
         let result = client.send(request).await;
         let latency = started.elapsed();
         if let Some(hook) = &self.hooks.request {
-            let target = uri.path_and_query().map_or("/", |target| target.as_str());
+            let target = uri.path_and_query().map_or("/", |target| target.as_str().trim_end_matches('?'));
             hook(&RequestTrace {
                 method: method.to_string(),
                 url: format!("{}{target}", self.server),
@@ -309,7 +313,8 @@ impl Link {
         };
         let (server, reason) = (self.server.clone(), explain::root(transport));
         if transport.is_connect() {
-            return CallError::Unreachable { server, reason }.into();
+            let through = self.proxy.as_ref().map(|proxy| format!(" through the proxy {proxy}"));
+            return CallError::Unreachable { server: server + &through.unwrap_or_default(), reason }.into();
         }
         let (method, path) = (method.to_string(), path.to_owned());
         CallError::Lost { server, method, path, reason }.into()

@@ -10,6 +10,8 @@ use crate::core::rollout::effect::Resize;
 use crate::core::rollout::observation::ResizeAnswer;
 use crate::core::workload::{Rival, WorkloadRef, WorkloadView};
 
+mod plugin;
+
 pub mod connect;
 pub mod environment;
 pub mod explain;
@@ -18,8 +20,10 @@ pub mod kubeconfig;
 pub mod link;
 pub mod pod_watch;
 pub mod proxy;
+pub mod rights;
 pub mod target;
 pub mod translate;
+pub mod version;
 pub mod warnings;
 pub mod workloads;
 

@@ -25,6 +25,11 @@ pub struct Target {
     pub cluster_name: Option<String>,
     /// Without credentials.
     pub server_url: String,
+    /// Without credentials.
+    pub proxy: Option<String>,
+    /// Whom the log-in is for, as a message names it: `user "ann"`.
+    pub login: String,
+    /// The user for headers and records: `ann`, `ann as bob`.
     pub user: String,
 }
 
@@ -57,7 +62,9 @@ pub fn resolve(options: &ConnectOptions, environment: &Environment) -> Result<Ta
     config.disable_compression = chosen.cluster.disable_compression.unwrap_or(false);
     finish(&mut config, options);
     Ok(Target {
+        proxy: config.proxy_url.as_ref().map(shown),
         config,
+        login: login(options, chosen.user_name.as_deref()),
         context: chosen.context,
         cluster_name: chosen.cluster_name,
         server_url: shown(&uri),
@@ -74,8 +81,16 @@ fn in_cluster(options: &ConnectOptions, environment: &Environment) -> Result<Tar
     config.disable_compression = options.disable_compression.unwrap_or(false);
     finish(&mut config, options);
     let server_url = shown(&config.cluster_url);
-    let user = user_label(options, Some("the service account of this pod"));
-    Ok(Target { config, context: None, cluster_name: None, server_url, user })
+    let pod = "the service account of this pod";
+    Ok(Target {
+        proxy: config.proxy_url.as_ref().map(shown),
+        config,
+        context: None,
+        cluster_name: None,
+        server_url,
+        login: pod.to_owned(),
+        user: user_label(options, Some(pod)),
+    })
 }
 
 /// What holds for every config: no hidden retry (it turns a refusal into silence; `link` retries where that is right)
@@ -177,13 +192,13 @@ fn server_uri(cluster: &Cluster, user: &AuthInfo, name: Option<&str>) -> Result<
 fn root_certificates(cluster: &Cluster, owner: &str) -> Result<Option<Vec<Vec<u8>>>, ConnectError> {
     let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) if !data.is_empty() => {
-            let bad = |_| bad_data("certificate-authority-data", owner, "it is not base64");
+            let bad = |_| bad_data("certificate-authority-data", owner, "is not base64");
             base64::engine::general_purpose::STANDARD.decode(data.trim()).map_err(bad)?
         }
         (_, Some(path)) if !path.is_empty() => read_file("certificate authority", Path::new(path))?,
         _ => return Ok(None),
     };
-    let bad = || bad_data("certificate authority", owner, "it holds no PEM certificate");
+    let bad = || bad_data("certificate authority", owner, "holds no PEM certificate");
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let certificates: Vec<Vec<u8>> = certificates.map_err(|_| bad())?.iter().map(|der| der.to_vec()).collect();
     if certificates.is_empty() { Err(bad()) } else { Ok(Some(certificates)) }
@@ -199,6 +214,14 @@ fn bad_data(what: &'static str, owner: &str, reason: &str) -> ConnectError {
 
 fn shown(uri: &Uri) -> String {
     proxy::without_credentials(&uri.to_string()).trim_end_matches('/').to_owned()
+}
+
+fn login(options: &ConnectOptions, user_name: Option<&str>) -> String {
+    if options.client_certificate.is_some() {
+        "--client-certificate".to_owned()
+    } else {
+        user_name.map_or_else(|| "the anonymous user".to_owned(), |name| format!("user \"{name}\""))
+    }
 }
 
 fn user_label(options: &ConnectOptions, user_name: Option<&str>) -> String {
@@ -217,7 +240,7 @@ fn user_label(options: &ConnectOptions, user_name: Option<&str>) -> String {
 
 /// What making the client said, in our words.
 pub(super) fn translate(error: &kube::Error, target: &Target) -> ConnectError {
-    let user = format!("user \"{}\"", target.user);
+    let user = target.login.clone();
     match error {
         kube::Error::InferKubeconfig(error) => translate_config(error, &user),
         kube::Error::Auth(error) => ConnectError::Credentials { user, reason: explain::credentials(error) },
@@ -230,7 +253,7 @@ fn translate_config(error: &KubeconfigError, owner: &str) -> ConnectError {
         KubeconfigError::LoadClientCertificate(data) => ("client certificate", data),
         KubeconfigError::LoadClientKey(data) => ("client key", data),
         KubeconfigError::LoadCertificateAuthority(data) => ("certificate authority", data),
-        other => return bad_data("configuration", owner, &explain::chain(other)),
+        other => return bad_data("configuration", owner, &format!("is not valid: {}", explain::chain(other))),
     };
     match data {
         LoadDataError::ReadFile(source, path) => ConnectError::File {
@@ -238,8 +261,8 @@ fn translate_config(error: &KubeconfigError, owner: &str) -> ConnectError {
             path: path.clone(),
             source: source.raw_os_error().map_or_else(|| source.kind().into(), std::io::Error::from_raw_os_error),
         },
-        LoadDataError::DecodeBase64(_) => bad_data(what, owner, "it is not base64"),
-        LoadDataError::NoBase64DataOrFile => bad_data(what, owner, "it is missing"),
+        LoadDataError::DecodeBase64(_) => bad_data(what, owner, "is not base64"),
+        LoadDataError::NoBase64DataOrFile => bad_data(what, owner, "is missing"),
     }
 }
 

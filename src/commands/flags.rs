@@ -7,13 +7,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use clap_complete::ArgValueCandidates;
 
+use super::candidates;
 use crate::cluster::connect::{ConnectOptions, Impersonation};
 
 /// What kapr writes as the owner of the fields it changes, unless `--field-manager` says otherwise.
 pub const FIELD_MANAGER: &str = "kubectl-kapr";
 
-/// kubectl's connection flags, accepted before and after the subcommand.
+// kubectl's connection flags, accepted before and after the subcommand. Not a doc comment: clap would make it the help
+// text of the command that flattens this.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection options")]
 pub struct KubeFlags {
@@ -21,16 +24,16 @@ pub struct KubeFlags {
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubeconfig: Option<PathBuf>,
     /// The name of the kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(candidates::contexts))]
     pub context: Option<String>,
     /// The name of the kubeconfig cluster to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(candidates::clusters))]
     pub cluster: Option<String>,
     /// The name of the kubeconfig user to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(candidates::users))]
     pub user: Option<String>,
     /// If present, the namespace scope for this CLI request
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", add = ArgValueCandidates::new(candidates::namespaces))]
     pub namespace: Option<String>,
     /// The address and port of the Kubernetes API server
     #[arg(short, long, global = true, value_name = "URL")]
@@ -110,7 +113,7 @@ impl KubeFlags {
     }
 }
 
-/// How a command writes: accepted before and after the subcommand.
+// How a command writes; accepted before and after the subcommand.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output options")]
 pub struct OutputFlags {

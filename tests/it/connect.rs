@@ -287,7 +287,7 @@ async fn credentials_that_stay_wrong_are_renewed_once() {
     let connection = open(options, Invocation::default()).await;
     for _ in 0..3 {
         let error = pods(&connection.write).get("web-0").await.unwrap_err();
-        assert_eq!(explain(&error), "Unauthorized");
+        assert_eq!(explain(&error), "the API server does not accept the credentials (Unauthorized)");
     }
     assert_eq!(server.received_requests().await.unwrap().len(), 4);
 }
@@ -325,6 +325,41 @@ async fn a_failing_credential_plugin_is_quoted() {
     let text = error.to_string();
     assert!(text.starts_with("cannot get the credentials of user \"ann\": "), "{text}");
     assert!(text.ends_with("session expired, log in again"), "{text}");
+}
+
+#[tokio::test]
+async fn a_credential_plugin_runs_once_and_again_after_a_401_or_before_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = only_token("t3").await;
+    let count = dir.path().join("count");
+    // The first token is about to end, the second is refused, the third is right.
+    let script = format!(
+        r#"echo run >> {count}
+        n=$(wc -l < {count} | tr -d ' ')
+        case $n in 1) end='"{soon}"' ;; *) end='"2999-01-01T00:00:00Z"' ;; esac
+        echo "{{\"status\": {{\"token\": \"t$n\", \"expirationTimestamp\": $end}}}}""#,
+        count = count.display(),
+        soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(30),
+    );
+    let file = dir.path().join("config");
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "one", "user": "ann"}}],
+        "clusters": [{"name": "one", "cluster": {"server": server.uri()}}],
+        "users": [{"name": "ann", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        }}}],
+    });
+    std::fs::write(&file, text.to_string()).unwrap();
+    let options = ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() };
+    let connection = open(options, Invocation::default()).await;
+    let runs = || std::fs::read_to_string(&count).unwrap().lines().count();
+    assert_eq!(runs(), 1);
+    for _ in 0..3 {
+        pods(&connection.write).get("web-0").await.unwrap();
+    }
+    assert_eq!(runs(), 3);
+    assert_eq!(connection.valid_until(), Some("2999-01-01T00:00:00Z".parse().unwrap()));
 }
 
 #[tokio::test]

@@ -2,4 +2,6 @@
 
 // `cfg(test)` tells clippy that helper functions are tests too.
 #[cfg(test)]
+mod cluster_edge;
+#[cfg(test)]
 mod connect;
