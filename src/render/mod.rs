@@ -4,11 +4,13 @@
 //! anything about a run. What came from the cluster passes `text::clean` before it reaches a terminal.
 
 pub mod json;
+pub mod live;
 pub mod look;
 pub mod mode;
 pub mod paint;
 pub mod plain;
 pub mod scene;
+mod scene_lines;
 pub mod sink;
 pub mod summary;
 pub mod text;
@@ -17,12 +19,13 @@ pub mod wording;
 #[cfg(test)]
 mod stories;
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use self::json::Json;
+use self::live::{Live, Size};
 use self::mode::{Mode, OutputFlag, Progress};
 use self::plain::Plain;
 use self::sink::Sink;
@@ -44,6 +47,33 @@ pub trait Reporter: Send {
 
 /// How often `Reporter::tick` is called: the live view draws at most as often.
 pub const TICK: Duration = Duration::from_millis(100);
+
+/// Where the text goes.
+pub struct Streams {
+    /// Results: the summary, or the JSON lines of `-o json`.
+    pub stdout: Box<dyn Write + Send>,
+    /// What is told while the run goes on.
+    pub stderr: Box<dyn Write + Send>,
+    /// The terminal behind stderr (`live::stderr_size`).
+    pub size: Size,
+}
+
+/// The reporter for a mode.
+pub fn reporter(mode: Mode, streams: Streams) -> Box<dyn Reporter> {
+    let stdout = Sink::new(streams.stdout);
+    let output: Box<dyn Reporter> = match mode.output {
+        OutputFlag::Text => Box::new(Summary::new(stdout, mode.color_stdout)),
+        OutputFlag::Json => Box::new(Json::new(stdout)),
+    };
+    let stderr = Sink::new(streams.stderr);
+    let progress: Box<dyn Reporter> = match mode.progress {
+        Progress::Live => Box::new(Live::new(stderr, streams.size, mode.color_stderr)),
+        Progress::Plain => Box::new(Plain::new(stderr)),
+        Progress::Json => Box::new(Json::new(stderr)),
+        Progress::Quiet => return output,
+    };
+    Box::new(Both(progress, output))
+}
 
 /// Two readers; the first one speaks first.
 struct Both(Box<dyn Reporter>, Box<dyn Reporter>);

@@ -80,17 +80,19 @@ pub fn resolve(around: Surroundings<'_>, progress: ProgressFlag, output: OutputF
         Some(_) => true,
         None => around.is_windows,
     };
+    let live = around.stderr_is_tty && capable && !around.is_ci && !around.logs_to_stderr;
+    let unasked = match output {
+        // The JSON lines say all of it, and stdout may be the same terminal.
+        OutputFlag::Json => Progress::Quiet,
+        OutputFlag::Text if live => Progress::Live,
+        OutputFlag::Text => Progress::Plain,
+    };
     let progress = match progress {
+        ProgressFlag::Auto => unasked,
         ProgressFlag::Tty => Progress::Live,
         ProgressFlag::Plain => Progress::Plain,
         ProgressFlag::Json => Progress::Json,
         ProgressFlag::Quiet => Progress::Quiet,
-        // The JSON lines say all of it, and stdout may be the same terminal.
-        ProgressFlag::Auto if output == OutputFlag::Json => Progress::Quiet,
-        ProgressFlag::Auto if around.stderr_is_tty && capable && !around.is_ci && !around.logs_to_stderr => {
-            Progress::Live
-        }
-        ProgressFlag::Auto => Progress::Plain,
     };
     let colored = |is_tty: bool| match color {
         ColorFlag::Always => true,
@@ -106,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Letters: `o` stdout and `e` stderr are terminals, `c` CI, `n` NO_COLOR, `v` logs, `w` Windows.
+    /// Letters: `o` stdout and `e` stderr are terminals, `c` CI, `n` `NO_COLOR`, `v` logs, `w` Windows.
     fn around<'a>(letters: &str, term: &'a str) -> Surroundings<'a> {
         Surroundings {
             stdout_is_tty: letters.contains('o'),

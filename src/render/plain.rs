@@ -4,6 +4,7 @@
 //! and every 30 seconds a line says where the run stands.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 
 use jiff::{SignedDuration, Timestamp};
@@ -69,7 +70,7 @@ impl Plain {
             sentence.push_str("; taken up where it stopped");
         }
         if let Some(run) = started.supersedes {
-            sentence.push_str(&format!("; supersedes run {run}"));
+            let _ = write!(sentence, "; supersedes run {run}");
         }
         self.line(at, "run", &text::clean(&sentence));
         for change in wording::changes(&started.target, &started.template, "->") {
@@ -141,7 +142,7 @@ impl Plain {
         });
         sentence.push_str(&self.scene.counts());
         if let Some(waiting) = &self.scene.waiting {
-            sentence.push_str(&format!("; waiting {}", wait_sentence(waiting, now)));
+            let _ = write!(sentence, "; waiting {}", wait_sentence(waiting, now));
         }
         self.line(now, "status", &sentence);
     }
@@ -191,10 +192,11 @@ impl Plain {
     }
 }
 
-/// `12s for 1 pod …, until …`.
+/// `12s for 1 pod …, until … (4m59s left)`.
 fn wait_sentence(waiting: &WaitingOn, now: Timestamp) -> String {
     let (since, reason) = (text::age_at(waiting.since, now), wording::waiting_for(waiting));
-    format!("{since} {reason}, {}", wording::waiting_until(waiting, now))
+    let left = wording::time_left(waiting, now).map_or(String::new(), |left| format!(" ({left})"));
+    format!("{since} {reason}, {}{left}", wording::waiting_until(waiting))
 }
 
 impl Reporter for Plain {

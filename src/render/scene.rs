@@ -108,7 +108,9 @@ impl Scene {
             Event::StepStarted { step, wanted, eligible, pods, .. } => {
                 self.eligible = *eligible;
                 self.start_step(*step, *wanted);
-                pods.iter().for_each(|name| self.expect_pod(at, name));
+                for name in pods {
+                    self.expect_pod(at, name);
+                }
             }
             Event::Pod(pod) => self.pod(at, pod),
             Event::StepAtTarget { step, pods } => self.end_step(*step, StepPhase::AtTarget, *pods),
@@ -290,7 +292,9 @@ impl Scene {
         }
         let shown = self.ranked.iter().take(most).map(|(_, _, index)| &self.rows[*index]).collect::<Vec<_>>();
         let mut rest = self.tally;
-        shown.iter().for_each(|row| rest.remove(row.state));
+        for row in &shown {
+            rest.remove(row.state);
+        }
         (shown, rest)
     }
 }

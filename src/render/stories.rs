@@ -236,7 +236,7 @@ pub fn many(pods: usize) -> Story {
         story.pod(pod, PodState::Pending, "");
         let wave = pod - last.start;
         if wave >= 32 {
-            story.pod(pod - 32, if wave % 3 == 0 { PodState::Applied } else { PodState::Ready }, "");
+            story.pod(pod - 32, if wave.is_multiple_of(3) { PodState::Applied } else { PodState::Ready }, "");
         }
         if wave % 32 == 31 {
             story.pass(1);

@@ -77,6 +77,28 @@ pub fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// `text` in at most `most` lines of `columns`, broken between words where that is possible. The last one is cut.
+pub fn wrap(text: &str, columns: usize, most: usize) -> Vec<Cow<'_, str>> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while lines.len() + 1 < most && columns > 0 && width(rest) > columns {
+        let whole = head(rest, columns);
+        // A word that is longer than half a line is broken rather than moved to the next.
+        let end = match whole.rfind(' ') {
+            _ if rest[whole.len()..].starts_with(' ') => whole.len(),
+            Some(space) if space > whole.len() / 2 => space,
+            Some(_) | None => whole.len(),
+        };
+        if end == 0 {
+            break;
+        }
+        lines.push(Cow::Borrowed(rest[..end].trim_end()));
+        rest = rest[end..].trim_start();
+    }
+    lines.push(fit(rest, columns));
+    lines
+}
+
 /// `text` filled up with spaces to `columns`.
 pub fn pad(text: &str, columns: usize) -> String {
     let mut out = text.to_owned();
@@ -216,6 +238,13 @@ mod tests {
     }
 
     #[test]
+    fn long_text_is_broken_between_words_and_then_cut() {
+        assert_eq!(wrap("one two three four", 9, 2), ["one two", "three fo…"]);
+        assert_eq!(wrap("one two", 7, 2), ["one two"]);
+        assert_eq!(wrap("abcdefghijkl m", 5, 3), ["abcde", "fghij", "kl m"]);
+    }
+
+    #[test]
     fn times_are_cut_to_the_second() {
         assert_eq!(time("2026-03-01T10:00:00.999Z".parse().unwrap()), "2026-03-01T10:00:00Z");
     }
@@ -232,6 +261,7 @@ mod tests {
             let safe = clean(&text);
             prop_assert!(width(&fit(&safe, columns)) <= columns);
             prop_assert!(width(&fit_middle(&safe, columns)) <= columns);
+            prop_assert!(wrap(&safe, columns, 3).iter().all(|line| width(line) <= columns));
         }
 
         #[test]

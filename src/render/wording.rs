@@ -61,14 +61,14 @@ pub fn waiting_for(waiting: &WaitingOn) -> String {
     format!("for {}", text::clean(&waiting.reason.to_string()))
 }
 
-/// `until …`, with the time that is left where the end is known.
-pub fn waiting_until(waiting: &WaitingOn, now: Timestamp) -> String {
-    let ends = waiting.reason.ends_when();
-    match waiting.until {
-        Some(until) if until > now => format!("until {ends} ({} left)", text::age_at(now, until)),
-        Some(_) => format!("until {ends} (0s left)"),
-        None => format!("until {ends}"),
-    }
+/// `until …`.
+pub fn waiting_until(waiting: &WaitingOn) -> String {
+    format!("until {}", waiting.reason.ends_when())
+}
+
+/// `4m59s left`, where the end is known.
+pub fn time_left(waiting: &WaitingOn, now: Timestamp) -> Option<String> {
+    waiting.until.map(|until| format!("{} left", text::age_at(now, until)))
 }
 
 /// Who started what, when: `run 3, revision 3f9a2c01de`.
