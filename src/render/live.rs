@@ -8,11 +8,12 @@
 use std::fmt::Write as _;
 use std::io;
 
+use anstream::adapter::strip_str;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Reporter;
 use super::scene::Scene;
 use super::sink::Sink;
+use super::{Reporter, text};
 use crate::core::rollout::event::Event;
 
 /// Columns and rows of the terminal, asked before each draw; `None` where it has none to tell.
@@ -30,6 +31,8 @@ pub struct Live {
     scene: Scene,
     /// When it was drawn last.
     drawn: Option<Timestamp>,
+    /// The columns that each line of the last draw took.
+    widths: Vec<usize>,
     /// Something happened since.
     stale: bool,
     /// Nothing is drawn any more.
@@ -47,6 +50,7 @@ const HIDE_CURSOR: &str = "\x1b[?25l";
 /// Terminals that know it show the new block at once; the others ignore it.
 const BEGIN_UPDATE: &str = "\x1b[?2026h";
 const END_UPDATE: &str = "\x1b[?2026l";
+const HOME: &str = "\x1b[H";
 const ERASE_LINE: &str = "\x1b[K";
 const ERASE_BELOW: &str = "\x1b[J";
 
@@ -56,7 +60,7 @@ pub const RESTORE: &str = "\r\x1b[J\x1b[?2026l\x1b[?25h";
 
 impl Live {
     pub fn new(to: Sink, size: Size, colored: bool) -> Self {
-        Self { to, size, colored, scene: Scene::default(), drawn: None, stale: false, over: false }
+        Self { to, size, colored, scene: Scene::default(), drawn: None, widths: Vec::new(), stale: false, over: false }
     }
 
     fn draw_if_due(&mut self, now: Timestamp) {
@@ -74,7 +78,8 @@ impl Live {
         if lines.is_empty() {
             return;
         }
-        let mut out = format!("{BEGIN_UPDATE}{HIDE_CURSOR}\r");
+        let home = if self.overflows(usize::from(columns), usize::from(rows)) { HOME } else { "\r" };
+        let mut out = format!("{BEGIN_UPDATE}{HIDE_CURSOR}{home}");
         for (i, line) in lines.iter().enumerate() {
             let _ = write!(out, "{}{line}{ERASE_LINE}", if i == 0 { "" } else { "\r\n" });
         }
@@ -84,8 +89,15 @@ impl Live {
         }
         let _ = write!(out, "\r{END_UPDATE}");
         self.to.put(&out);
+        self.widths = lines.iter().map(|line| text::width(&strip_str(line).to_string())).collect();
         self.drawn = Some(now);
         self.stale = false;
+    }
+
+    /// Whether the window became so small that the old block, each line wrapped at the new width, does not fit. Then
+    /// its beginning has scrolled away, the cursor is anywhere, and everything on the screen is ours.
+    fn overflows(&self, columns: usize, rows: usize) -> bool {
+        self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum::<usize>() > rows
     }
 
     fn clear(&mut self) {

@@ -13,6 +13,7 @@ pub mod scene;
 mod scene_lines;
 pub mod sink;
 pub mod summary;
+pub mod table;
 pub mod text;
 pub mod wording;
 

@@ -52,7 +52,7 @@ impl Summary {
         lines.push(field("pods", pods(result)));
         lines.extend(named_pods(&result.pods));
         if !result.born_with.is_empty() {
-            let born = format!("are born with {} (the template is not changed)", wording::values(&result.born_with));
+            let born = format!("get {} from the template", wording::values(&result.born_with));
             lines.push(field("new pods", born));
         }
         for (i, command) in result.next.iter().enumerate() {

@@ -2,7 +2,7 @@
 //!
 //! Everything returned here is clean (`text::clean`).
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::look::{self, Look};
 use super::paint::Paint;
@@ -66,9 +66,10 @@ pub fn waiting_until(waiting: &WaitingOn) -> String {
     format!("until {}", waiting.reason.ends_when())
 }
 
-/// `4m59s left`, where the end is known.
+/// `4m59s left`, where the end is known. Rounded up, so that it and the age add up to the whole wait.
 pub fn time_left(waiting: &WaitingOn, now: Timestamp) -> Option<String> {
-    waiting.until.map(|until| format!("{} left", text::age_at(now, until)))
+    let left = waiting.until?.duration_since(now) + SignedDuration::from_millis(999);
+    Some(format!("{} left", text::age(left)))
 }
 
 /// Who started what, when: `run 3, revision 3f9a2c01de`.
@@ -81,11 +82,9 @@ pub fn outcome(result: &RunResult) -> (&'static str, Paint, String) {
     let bad = |words: String| (look::BAD, Paint::Bad, words);
     let warned = |words: String| (look::WARNING, Paint::Attention, words);
     match &result.conclusion {
-        Conclusion::Ended(Ending::ValidatedWithoutPersistence) => (
-            look::GOOD,
-            Paint::Good,
-            "validated without persistence: every step passed; only the running pods keep the new values".to_owned(),
-        ),
+        Conclusion::Ended(Ending::ValidatedWithoutPersistence) => {
+            (look::GOOD, Paint::Good, "validated without persistence: every step passed".to_owned())
+        }
         Conclusion::Ended(Ending::RolledBack { cause }) if !cause.denies() => {
             warned("rolled back: every pod was seen back at its old values".to_owned())
         }
