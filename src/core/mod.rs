@@ -12,12 +12,25 @@
     clippy::unwrap_used
 )]
 
+pub mod eligibility;
+pub mod exit;
+pub mod health;
+pub mod journal;
+pub mod nearest;
 pub mod pod;
 pub mod policy;
+pub mod qos;
 pub mod quantity;
 pub mod recommendation;
+pub mod refusal;
+pub mod resize;
 pub mod resources;
+pub mod reversibility;
 pub mod revision;
 pub mod rollout;
+pub mod selection;
 pub mod share;
+#[cfg(test)]
+pub mod testing;
+pub mod time;
 pub mod workload;

@@ -10,7 +10,7 @@ use super::resources::{Amounts, ContainerResources, Key, Resources};
 /// The UID of a pod: what is followed; a name may be used again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct PodUid(pub Box<str>);
+pub struct PodUid(pub std::sync::Arc<str>);
 
 impl PodUid {
     pub fn new(uid: &str) -> Self {

@@ -48,6 +48,10 @@ pub enum Key {
 impl Key {
     pub const ALL: [Self; 4] = [Self::RequestsCpu, Self::RequestsMemory, Self::LimitsCpu, Self::LimitsMemory];
 
+    /// Each request with its limit.
+    pub const PAIRS: [(Self, Self); 2] =
+        [(Self::RequestsCpu, Self::LimitsCpu), (Self::RequestsMemory, Self::LimitsMemory)];
+
     pub const fn path(self) -> &'static str {
         match self {
             Self::RequestsCpu => "requests.cpu",
@@ -128,6 +132,25 @@ impl Resources {
             }
         }
         out
+    }
+
+    /// This block with the request that the API server itself adds where only a limit is set: it copies the limit
+    /// (`SetDefaults_Pod`, which also runs on the result of a resize patch).
+    pub fn with_implied_requests(&self) -> Self {
+        let mut out = *self;
+        for (request, limit) in Key::PAIRS {
+            if out.get(request).is_none() {
+                out.set(request, out.get(limit));
+            }
+        }
+        out
+    }
+
+    /// The first request that is above its limit, as the pair of keys.
+    pub fn request_above_limit(&self) -> Option<(Key, Key)> {
+        Key::PAIRS.into_iter().find(
+            |&(request, limit)| matches!((self.get(request), self.get(limit)), (Some(low), Some(high)) if low > high),
+        )
     }
 
     /// The keys that `before` lacks and this block has. They cannot be taken away again in place: the API server
