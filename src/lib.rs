@@ -8,5 +8,6 @@ pub mod cluster;
 pub mod commands;
 pub mod core;
 pub mod engine;
+pub mod render;
 pub mod source;
 pub mod store;
