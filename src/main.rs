@@ -1,3 +1,5 @@
 //! The `kubectl-kapr` binary: everything lives in the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    kapr::main()
+}

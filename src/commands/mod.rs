@@ -4,5 +4,127 @@
 pub mod candidates;
 pub mod check;
 pub mod completion;
+pub mod conduct;
+pub mod confirm;
 pub mod flags;
+pub mod plan;
+pub mod policy_flags;
+pub mod preflight;
 pub mod reference;
+pub mod resume;
+pub mod revision;
+pub mod rollout;
+pub mod session;
+pub mod signals;
+pub mod wanted_args;
+pub mod workload_arg;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use self::flags::{KubeFlags, OutputFlags};
+use self::resume::Verb;
+use self::session::Session;
+use crate::core::exit::Exit;
+use crate::error::{CommandError, CommandResult};
+
+/// Resize the running pods of a workload in place, a few at a time; prove it, or undo it exactly
+#[derive(Parser, Debug)]
+#[command(
+    name = "kubectl-kapr",
+    bin_name = "kubectl kapr",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub kube: KubeFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Rollout(rollout::RolloutArgs),
+    Plan(plan::PlanArgs),
+    Resume(resume::ResumeArgs),
+    Rollback(resume::RollbackArgs),
+    Abort(resume::AbortArgs),
+    Revision(revision::RevisionArgs),
+    Check(check::CheckArgs),
+    Completion(completion::CompletionArgs),
+    #[command(hide = true)]
+    Reference(reference::ReferenceArgs),
+}
+
+/// The whole command tree, for completion and the generated references.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs one command line.
+pub async fn run(cli: Cli) -> CommandResult {
+    let Cli { command, kube, output } = cli;
+    match command {
+        Command::Rollout(args) => rollout::run(&args, &Session::open(&kube, &output, "rollout").await?).await,
+        Command::Plan(args) => plan::run(&args, &Session::open(&kube, &output, "plan").await?).await,
+        Command::Resume(args) => {
+            resume::run(Verb::Resume, &args.on, &Session::open(&kube, &output, "resume").await?).await
+        }
+        Command::Rollback(args) => {
+            resume::run(Verb::RollBack, &args.on, &Session::open(&kube, &output, "rollback").await?).await
+        }
+        Command::Abort(args) => {
+            resume::run(Verb::Abort, &args.on, &Session::open(&kube, &output, "abort").await?).await
+        }
+        Command::Revision(args) => revision::run(&args, &revision_namespace(&kube)).await,
+        Command::Check(args) => check_command(&args, &kube, &output).await,
+        Command::Completion(args) => {
+            completion::run(&args, &mut std::io::stdout())
+                .map_err(|error| CommandError::new(Exit::Unexpected, error))?;
+            Ok(Exit::Done)
+        }
+        Command::Reference(args) => {
+            reference::run(&args, command_tree())?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn command_tree() -> clap::Command {
+    command()
+}
+
+/// A revision needs no cluster: `-n`, else the kubeconfig's namespace if there is one, else `default`.
+fn revision_namespace(kube: &KubeFlags) -> String {
+    use crate::cluster::environment::Environment;
+    use crate::cluster::kubeconfig::{choose, load};
+    let options = kube.connect_options();
+    let from_file = || {
+        let loaded = load(&options, &Environment::from_process()).ok()?;
+        choose(&loaded, &options).ok()?.namespace
+    };
+    kube.namespace.clone().or_else(from_file).unwrap_or_else(|| "default".to_owned())
+}
+
+async fn check_command(args: &check::CheckArgs, kube: &KubeFlags, output: &OutputFlags) -> CommandResult {
+    use crate::cluster::connect::{Connection, Invocation};
+    use crate::cluster::environment::Environment;
+    let invocation = Invocation { command: "kubectl kapr check".to_owned(), ..Invocation::default() };
+    let connection = Connection::open(kube.connect_options(), Environment::from_process(), invocation).await?;
+    let passed = check::run(args, &output.output, &connection, Vec::new(), &mut std::io::stdout()).await?;
+    Ok(if passed { Exit::Done } else { Exit::RefusedBefore })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_tree_is_sound() {
+        command().debug_assert();
+    }
+}

@@ -12,12 +12,14 @@
     clippy::unwrap_used
 )]
 
+pub mod admission;
 pub mod eligibility;
 pub mod exit;
 pub mod health;
 pub mod journal;
 pub mod lock;
 pub mod nearest;
+pub mod plan;
 pub mod pod;
 pub mod policy;
 pub mod qos;

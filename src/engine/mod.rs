@@ -7,7 +7,7 @@ mod sighting;
 
 pub use drive::{Drive, drive};
 pub use hold::{Hold, HoldError, Holder, acquire};
-pub use journal::Journal;
+pub use journal::{Appended, Journal};
 
 use jiff::Timestamp;
 

@@ -9,6 +9,7 @@ pub mod look;
 pub mod mode;
 pub mod paint;
 pub mod plain;
+pub mod plan_view;
 pub mod scene;
 mod scene_lines;
 pub mod sink;
