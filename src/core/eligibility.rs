@@ -72,6 +72,7 @@ pub fn judge(pod: &PodView, target: &ContainerResources, context: &Context<'_>) 
         judge_memory_limit(one, context)?;
     }
     judge_node(pod, &touched, context)?;
+    // Last: a container that does not run is the better answer where it is the cause.
     if !pod.is_ready() {
         return Err(Refusal::NotReady);
     }
@@ -258,9 +259,6 @@ fn concerns(pod: &PodView, touched: &[Touched<'_>], context: &Context<'_>) -> Ve
             Rival::Vpa { name, mode } if mode == "Initial" => found.push(Concern::VpaInitial { name: name.clone() }),
             Rival::Vpa { .. } => {}
         }
-    }
-    if !pod.is_ready() {
-        found.push(Concern::NotReady);
     }
     if is_older(pod, context) {
         found.push(Concern::OlderTemplate);

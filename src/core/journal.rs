@@ -226,6 +226,13 @@ pub struct Folded {
     pub denied: BTreeMap<String, Denial>,
 }
 
+impl Folded {
+    fn trim(&mut self) {
+        let surplus = self.runs.len().saturating_sub(KEPT_RUNS);
+        self.runs.drain(..surplus);
+    }
+}
+
 /// The state of a workload's record: the fold of its entries.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Record {
@@ -275,6 +282,14 @@ impl Record {
 
     pub fn denial(&self, revision: &Revision) -> Option<&Denial> {
         self.folded.denied.get(revision.full())
+    }
+
+    /// What is kept when a run starts that does not build on the one before: summaries and the deny-list.
+    pub fn folded_up(&self, next_run: u32, at: Timestamp) -> Folded {
+        let mut folded = self.folded.clone();
+        folded.runs.extend(self.run.as_ref().map(|run| run.summary(next_run, at)));
+        folded.trim();
+        folded
     }
 
     fn next(mut self, entry: Entry, at: Timestamp, by: &str) -> Result<Self, JournalError> {
@@ -333,8 +348,7 @@ impl Record {
                 }
             }
             self.folded.runs.push(old.summary(started.run, at));
-            let surplus = self.folded.runs.len().saturating_sub(KEPT_RUNS);
-            self.folded.runs.drain(..surplus);
+            self.folded.trim();
         }
         self.wish = None;
         self.run = Some(Run {

@@ -16,6 +16,7 @@ pub mod eligibility;
 pub mod exit;
 pub mod health;
 pub mod journal;
+pub mod lock;
 pub mod nearest;
 pub mod pod;
 pub mod policy;

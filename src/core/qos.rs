@@ -1,4 +1,4 @@
-//! The QoS class that Kubernetes gives a pod. A resize that would change it is refused by the API server.
+//! The QOS class that Kubernetes gives a pod. A resize that would change it is refused by the API server.
 //!
 //! Rules: `pkg/apis/core/v1/helper/qos` (`ComputePodQOS`) over all containers, init containers and sidecars included.
 

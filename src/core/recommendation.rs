@@ -28,9 +28,9 @@ pub enum RecommendationError {
     #[error("container {container:?}: {request} {request_value} is above {limit} {limit_value}")]
     RequestAboveLimit { container: String, request: Key, request_value: String, limit: Key, limit_value: String },
     #[error(
-        "{what} {name:?} is not a valid name: lower-case letters, digits, '-' and '.' only, at most 253 characters"
+        "{what} {name:?} is not a valid name: lower-case letters, digits, '-' and '.' only, at most {max} characters"
     )]
-    BadName { what: &'static str, name: String },
+    BadName { what: &'static str, name: String, max: usize },
 }
 
 impl Recommendation {
@@ -88,5 +88,5 @@ fn check_name(what: &'static str, name: &str, max: usize) -> Result<(), Recommen
         && name.chars().all(|c| edge(c) || c == '-' || c == '.')
         && name.starts_with(edge)
         && name.ends_with(edge);
-    if good { Ok(()) } else { Err(RecommendationError::BadName { what, name: name.chars().take(80).collect() }) }
+    if good { Ok(()) } else { Err(RecommendationError::BadName { what, name: name.chars().take(80).collect(), max }) }
 }

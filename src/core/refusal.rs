@@ -221,8 +221,6 @@ pub enum Concern {
     Hpa { name: String, key: Key },
     /// A VerticalPodAutoscaler in mode Initial: new pods are born with its values, not with these.
     VpaInitial { name: String },
-    /// It was not ready before anything was changed.
-    NotReady,
     /// It belongs to an older template and will be replaced.
     OlderTemplate,
     /// The API server adds this request beside a limit that stands alone.
@@ -237,7 +235,6 @@ impl Concern {
         match self {
             Self::Hpa { .. } => "hpa",
             Self::VpaInitial { .. } => "vpa-initial",
-            Self::NotReady => "not-ready",
             Self::OlderTemplate => "older-template",
             Self::ServerAddsRequest { .. } => "server-adds-request",
             Self::ResizePending { .. } => "resize-pending",
@@ -255,7 +252,6 @@ impl fmt::Display for Concern {
             Self::VpaInitial { name } => {
                 write!(f, "VerticalPodAutoscaler {name:?} in mode Initial gives new pods its own values")
             }
-            Self::NotReady => f.write_str("is not ready now"),
             Self::OlderTemplate => f.write_str("belongs to an older template"),
             Self::ServerAddsRequest { container, key, value } => write!(
                 f,

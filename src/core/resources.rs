@@ -135,7 +135,7 @@ impl Resources {
     }
 
     /// This block with the request that the API server itself adds where only a limit is set: it copies the limit
-    /// (`SetDefaults_Pod`, which also runs on the result of a resize patch).
+    /// (`SetDefaults_Pod`, which also runs on the result of a resize patch; seen on 1.37).
     pub fn with_implied_requests(&self) -> Self {
         let mut out = *self;
         for (request, limit) in Key::PAIRS {

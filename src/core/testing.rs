@@ -51,7 +51,7 @@ pub fn container(desired: Resources) -> ContainerView {
     }
 }
 
-/// A running, ready pod `web-0` with these containers and the QoS class they give.
+/// A running, ready pod `web-0` with these containers and the class they give.
 pub fn pod(list: &[(&str, &str)]) -> PodView {
     let containers: BTreeMap<Box<str>, _> =
         list.iter().map(|(name, text)| ((*name).into(), container(block(text)))).collect();

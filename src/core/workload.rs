@@ -1,6 +1,6 @@
 //! What the product acts on: a workload of `apps/v1`, by name and as it was last seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,8 @@ pub struct WorkloadView {
     pub pod_owners: BTreeSet<String>,
     /// The label selector as a query string: what the pod watch asks for.
     pub selector: String,
+    /// The labels of the template's pods: what a `PodDisruptionBudget` selects.
+    pub pod_labels: BTreeMap<String, String>,
     /// Other controllers that change the same resources, each as a sentence fragment (`HorizontalPodAutoscaler "web"
     /// scales on cpu`), found by the adapter when it was asked to look.
     pub rivals: Vec<Rival>,

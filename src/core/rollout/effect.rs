@@ -2,7 +2,7 @@
 //! after it is done before it was written.
 
 use crate::core::journal::Entry;
-use crate::core::pod::PodUid;
+use crate::core::pod::{ContainerRole, PodUid, PodView};
 use crate::core::resources::ContainerResources;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -19,4 +19,16 @@ pub struct Resize {
     pub name: Box<str>,
     /// Only the keys that differ from what the pod asks for now.
     pub changes: ContainerResources,
+    /// The containers among them that stand under `initContainers`.
+    pub sidecars: Vec<String>,
+}
+
+impl Resize {
+    pub fn new(view: &PodView, changes: ContainerResources) -> Self {
+        let is_sidecar = |name: &&String| {
+            view.containers.get(name.as_str()).is_some_and(|container| container.role != ContainerRole::Regular)
+        };
+        let sidecars = changes.keys().filter(is_sidecar).cloned().collect();
+        Self { uid: view.uid.clone(), name: view.name.clone(), changes, sidecars }
+    }
 }

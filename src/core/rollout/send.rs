@@ -47,7 +47,7 @@ impl Rollout {
                 away += 1;
             }
             room -= 1;
-            chosen.push(Resize { uid: uid.clone(), name: view.name.clone(), changes });
+            chosen.push(Resize::new(view, changes));
         }
         for resize in &chosen {
             let track = self.tracks.entry(resize.uid.clone()).or_default();

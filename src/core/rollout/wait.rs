@@ -104,6 +104,11 @@ impl Rollout {
         Some(WaitingOn { reason, since, until })
     }
 
+    /// The result of a process that may neither go on nor write.
+    pub fn stopped(&self, stop: Stop, observation: &Observation<'_>) -> RunResult {
+        self.result(&Conclusion::Stopped(stop), observation)
+    }
+
     pub(super) fn result(&self, conclusion: &Conclusion, observation: &Observation<'_>) -> RunResult {
         let pods = self
             .run

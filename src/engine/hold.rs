@@ -1,0 +1,144 @@
+//! Holding a workload: taking the lease, renewing it, giving it back.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::core::lock::{Judgement, LEASE_DURATION, LeaseView, LeaseWatch, STOP_AFTER, readable};
+use crate::store::{Store, StoreError, Subject};
+
+/// Who this process is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holder {
+    /// `user@host`.
+    pub operator: String,
+    /// `user@host:pid:uuid`.
+    pub identity: String,
+}
+
+impl Holder {
+    pub fn new(user: &str, host: &str) -> Self {
+        let random = || RandomState::new().build_hasher().finish();
+        let operator = format!("{user}@{host}");
+        let identity = format!("{operator}:{}:{:016x}{:016x}", std::process::id(), random(), random());
+        Self { operator, identity }
+    }
+}
+
+/// A lease that this process holds. A copy is renewed beside the loop and put back.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    subject: Subject,
+    identity: String,
+    version: String,
+    renewed: Instant,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// Seen to be alive.
+    #[error("{workload} is held by {}{}", readable(holder), since.as_ref().map(|s| format!(" since {s}")).unwrap_or_default())]
+    Held { workload: String, holder: String, since: Option<String> },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How often a foreign lease is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Takes the lease. Waits until a silent holder has been silent for its whole duration, and gives up as soon as the
+/// holder is seen to live. `waiting` is told who holds it and how long is left.
+pub async fn acquire(
+    store: &impl Store,
+    subject: &Subject,
+    holder: &Holder,
+    mut waiting: impl FnMut(&LeaseView, Duration),
+) -> Result<Hold, HoldError> {
+    let start = Instant::now();
+    let mut watch = LeaseWatch::default();
+    loop {
+        let lease = store.read_lease(subject).await?;
+        let seen = lease.as_ref().map(|lease| lease.version.as_str());
+        match (watch.judge(lease.as_ref(), start.elapsed()), &lease) {
+            (Judgement::Free | Judgement::Stale, _) => {
+                match store.hold_lease(subject, seen, &holder.identity, true).await {
+                    Ok(version) => {
+                        let identity = holder.identity.clone();
+                        return Ok(Hold { subject: subject.clone(), identity, version, renewed: Instant::now() });
+                    }
+                    // Somebody was faster, or our own write was made and its answer lost: look again.
+                    Err(StoreError::Conflict { .. }) => watch = LeaseWatch::default(),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            (Judgement::Watching { .. }, Some(lease)) if lease.holder.as_deref() == Some(&holder.identity) => {
+                let (subject, identity) = (subject.clone(), holder.identity.clone());
+                return Ok(Hold { subject, identity, version: lease.version.clone(), renewed: start });
+            }
+            (Judgement::Watching { left }, Some(lease)) => {
+                waiting(lease, left);
+                tokio::time::sleep(LOOK_EVERY.min(left)).await;
+            }
+            (Judgement::Alive, Some(lease)) => {
+                return Err(HoldError::Held {
+                    workload: subject.workload.to_string(),
+                    holder: lease.holder.clone().unwrap_or_default(),
+                    since: lease.acquired_at.map(|at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()),
+                });
+            }
+            (Judgement::Watching { .. } | Judgement::Alive, None) => {}
+        }
+    }
+}
+
+/// What came of a renewal.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Renewed {
+    Yes,
+    /// Somebody else has it.
+    Lost(String),
+    /// Nobody knows; in words.
+    Unknown(String),
+}
+
+impl Hold {
+    /// Whether new work may be started: the last renewal is recent enough that nobody can have taken over.
+    pub fn is_safe(&self) -> bool {
+        self.renewed.elapsed() < STOP_AFTER
+    }
+
+    pub fn next_renewal(&self) -> Instant {
+        self.renewed + crate::core::lock::RENEW_EVERY
+    }
+
+    /// Shows that this process is alive. `renewed` is the time before the call: an answer that took long counts less.
+    pub async fn renew(&mut self, store: &impl Store) -> Renewed {
+        let before = Instant::now();
+        match store.hold_lease(&self.subject, Some(&self.version), &self.identity, false).await {
+            Ok(version) => {
+                (self.version, self.renewed) = (version, before);
+                Renewed::Yes
+            }
+            Err(StoreError::Conflict { .. }) => self.look_who(store, before).await,
+            Err(error) => Renewed::Unknown(error.to_string()),
+        }
+    }
+
+    /// A conflict: an earlier renewal whose answer was lost, or another holder.
+    async fn look_who(&mut self, store: &impl Store, before: Instant) -> Renewed {
+        match store.read_lease(&self.subject).await {
+            Ok(Some(lease)) if lease.holder.as_deref() == Some(&self.identity) => {
+                (self.version, self.renewed) = (lease.version, before);
+                Renewed::Yes
+            }
+            Ok(lease) => Renewed::Lost(lease.and_then(|lease| lease.holder).unwrap_or_else(|| "nobody".to_owned())),
+            Err(error) => Renewed::Unknown(error.to_string()),
+        }
+    }
+
+    /// Gives the lease back; what cannot be given back expires.
+    pub async fn release(self, store: &impl Store) {
+        let _ = tokio::time::timeout(LEASE_DURATION / 10, store.release_lease(&self.subject, &self.version)).await;
+    }
+}

@@ -1,0 +1,111 @@
+//! Tables as kubectl prints them: no lines, upper-case heads, a gap of at least two spaces, so that `awk` can read them.
+
+use std::fmt;
+
+use comfy_table::presets::NOTHING;
+
+use super::text;
+
+/// A table with columns that are always shown and columns of `-o wide`.
+pub struct Table {
+    columns: &'static [Column],
+    wide: bool,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column {
+    pub head: &'static str,
+    pub shown: Shown,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    Always,
+    /// With `-o wide` only.
+    Wide,
+}
+
+impl Column {
+    pub const fn new(head: &'static str) -> Self {
+        Self { head, shown: Shown::Always }
+    }
+
+    pub const fn wide(head: &'static str) -> Self {
+        Self { head, shown: Shown::Wide }
+    }
+}
+
+/// What kubectl prints for a value that is not there.
+const NONE: &str = "<none>";
+
+impl Table {
+    pub fn new(columns: &'static [Column], wide: bool) -> Self {
+        Self { columns, wide, rows: Vec::new() }
+    }
+
+    /// A cell for each column, those of `-o wide` too. Cells are made safe here; an empty one becomes `<none>`.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        debug_assert_eq!(N, self.columns.len(), "a cell for each column");
+        let safe = |cell: String| if cell.is_empty() { NONE.to_owned() } else { text::clean(&cell).into_owned() };
+        self.rows.push(cells.into_iter().map(safe).collect());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn visible(&self) -> impl Iterator<Item = usize> + '_ {
+        let shown = |column: &Column| self.wide || column.shown == Shown::Always;
+        (0..self.columns.len()).filter(move |index| shown(&self.columns[*index]))
+    }
+}
+
+impl fmt::Display for Table {
+    /// Lines that end in a newline; the heads alone where there is no row.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING);
+        table.set_header(self.visible().map(|index| self.columns[index].head));
+        for row in &self.rows {
+            table.add_row(self.visible().map(|index| row.get(index).map_or(NONE, String::as_str)));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        for line in table.lines() {
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] =
+        &[Column::new("POD"), Column::wide("NODE"), Column::new("STATE"), Column::new("MESSAGE")];
+
+    fn table(wide: bool) -> Table {
+        let mut table = Table::new(COLUMNS, wide);
+        table.row(["web-1".into(), "worker-1".into(), "Ready".into(), String::new()]);
+        table.row(["web-10".into(), String::new(), "Deferred".into(), "no room\x1b[2J\nforged  line".into()]);
+        table
+    }
+
+    #[test]
+    fn as_kubectl_prints_it() {
+        insta::assert_snapshot!(table(false), @"");
+    }
+
+    #[test]
+    fn wide_has_more_columns() {
+        insta::assert_snapshot!(table(true), @"");
+    }
+
+    #[test]
+    fn no_row_leaves_the_heads() {
+        assert_eq!(Table::new(COLUMNS, false).to_string(), "POD  STATE  MESSAGE\n");
+    }
+}
