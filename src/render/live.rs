@@ -218,6 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_is_too_small_for_the_old_block_is_cleared() {
+        let mut desk = Desk::new(80, 24);
+        let story = unfinished();
+        desk.tell(&story);
+        desk.screen();
+        // What a terminal does that keeps the last lines: the beginning of the block and the cursor are elsewhere.
+        desk.resize(80, 10);
+        desk.terminal.process(b"\x1b[5;9H");
+        desk.live.tick(story.now());
+        let screen = desk.screen();
+        assert!(screen.starts_with("deployment/payments"), "{screen}");
+        assert_eq!(screen.matches("deployment/payments").count(), 1, "{screen}");
+    }
+
+    #[test]
     fn a_line_from_elsewhere_stays_above() {
         let story = unfinished();
         let mut desk = Desk::new(80, 24);

@@ -136,4 +136,25 @@ mod tests {
         stories::tell(story, &mut Summary::new(Sink::new(Box::new(paper.clone())), false));
         insta::assert_snapshot!(format!("summary_{name}"), paper.text());
     }
+
+    #[test]
+    fn each_stream_gets_what_is_its_own() {
+        let (stdout, stderr) = (Paper::default(), Paper::default());
+        let mode =
+            Mode { progress: Progress::Plain, output: OutputFlag::Text, color_stdout: false, color_stderr: false };
+        let streams =
+            Streams { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()), size: Box::new(|| None) };
+        stories::tell(&stories::healthy(), &mut *reporter(mode, streams));
+        assert!(stdout.text().starts_with("✔ validated without persistence"), "{}", stdout.text());
+        assert!(stderr.text().lines().all(|line| line.starts_with("2026-03-01T10:0")), "{}", stderr.text());
+
+        let (stdout, stderr) = (Paper::default(), Paper::default());
+        let mode = Mode { progress: Progress::Quiet, output: OutputFlag::Json, ..mode };
+        let streams =
+            Streams { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()), size: Box::new(|| None) };
+        stories::tell(&stories::healthy(), &mut *reporter(mode, streams));
+        let last: serde_json::Value = serde_json::from_str(stdout.text().lines().last().unwrap()).unwrap();
+        assert_eq!((&last["kind"], &last["outcome"]), (&"Result".into(), &"ValidatedWithoutPersistence".into()));
+        assert_eq!(stderr.text(), "");
+    }
 }

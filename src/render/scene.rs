@@ -19,7 +19,8 @@ use crate::core::share::Share;
 pub struct Scene {
     pub(super) head: Option<Head>,
     pub(super) steps: Vec<StepRow>,
-    pub(super) eligible: usize,
+    /// Eligible pods that no step has taken yet.
+    pub(super) not_started: usize,
     /// In the order in which the run took them; a row keeps its number.
     pub(super) rows: Vec<Row>,
     by_name: HashMap<Box<str>, usize>,
@@ -106,7 +107,7 @@ impl Scene {
         match event {
             Event::Started(started) => self.start(at, started),
             Event::StepStarted { step, wanted, eligible, pods, .. } => {
-                self.eligible = *eligible;
+                self.not_started = eligible.saturating_sub(*wanted);
                 self.start_step(*step, *wanted);
                 for name in pods {
                     self.expect_pod(at, name);
@@ -127,7 +128,7 @@ impl Scene {
 
     fn start(&mut self, at: Timestamp, started: &Started) {
         *self = Self::default();
-        self.eligible = started.eligible;
+        self.not_started = started.eligible;
         let ahead = |share: &Share| StepRow { share: *share, phase: StepPhase::Ahead, wanted: None, done: 0 };
         self.steps = started.steps.iter().map(ahead).collect();
         self.head = Some(Head {
@@ -269,16 +270,11 @@ impl Scene {
         }
     }
 
-    /// Eligible pods that no step has taken yet.
-    pub(super) fn not_started(&self) -> usize {
-        self.eligible.saturating_sub(self.rows.len())
-    }
-
     /// The counts of all pods in words.
     pub(super) fn counts(&self) -> String {
         let mut parts = vec![self.tally.words()];
-        if self.not_started() > 0 {
-            parts.push(format!("{} not started", self.not_started()));
+        if self.not_started > 0 {
+            parts.push(format!("{} not started", self.not_started));
         }
         parts.retain(|part| !part.is_empty());
         parts.join(", ")

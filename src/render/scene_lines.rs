@@ -119,7 +119,7 @@ impl Scene {
         }
         let most = most - lines.len();
         // The line for the others is needed when a pod is left out and when one was not started.
-        let rest_line = self.rows.len() > most || self.not_started() > 0;
+        let rest_line = self.rows.len() > most || self.not_started > 0;
         let (shown, rest) = self.shown_rows(most.saturating_sub(usize::from(rest_line)));
         let last = shown.len().saturating_sub(1);
         for (i, row) in shown.into_iter().enumerate() {
@@ -145,7 +145,7 @@ impl Scene {
         } else if all > 0 {
             parts.push(format!("{} {all} more: {}", text::ELLIPSIS, rest.words()));
         }
-        match self.not_started() {
+        match self.not_started {
             0 => {}
             count => parts.push(format!("{count} not started")),
         }
