@@ -62,7 +62,8 @@ fn read(path: &Path) -> Result<Kubeconfig, ConnectError> {
         Ok(config) => Ok(config),
         Err(KubeconfigError::ReadConfig(source, _)) => Err(match source.kind() {
             ErrorKind::NotFound => ConnectError::KubeconfigMissing { path: path_owned },
-            ErrorKind::IsADirectory => ConnectError::KubeconfigIsDirectory { path: path_owned },
+            // Windows only says that access is denied.
+            _ if path.is_dir() => ConnectError::KubeconfigIsDirectory { path: path_owned },
             _ => ConnectError::KubeconfigUnreadable { path: path_owned, source },
         }),
         Err(KubeconfigError::Parse(error)) => {

@@ -16,7 +16,7 @@ use tokio::process::Command;
 use super::explain;
 
 /// How long a plugin may take when nobody can answer its questions. Longer than any cloud's token call.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Runs the plugin, if the user has one and no other log-in, and replaces it by its answer. Gives the time at which
 /// the credentials end; fails with a reason in words.

@@ -14,6 +14,7 @@ use crate::cluster::connect::Connection;
 use crate::cluster::explain::Failure;
 use crate::cluster::rights::{Purpose, Right, grant_yaml, missing_rights, rights_for, user_name};
 use crate::cluster::version::{ServerVersion, served_versions, server_version, serves_resize};
+use crate::core::exit::Exit;
 
 /// Check that the cluster, your rights and this machine are ready for a rollout
 ///
@@ -94,17 +95,18 @@ pub struct Report {
     pub grant: Option<String>,
 }
 
-/// The exit code of a refusal before anything changed.
-const REFUSED: u8 = 7;
-
 impl Report {
     fn new(groups: Vec<Group>, grant: Option<String>) -> Self {
         let success = !groups.iter().flat_map(|group| &group.checks).any(|check| check.status == Status::Fail);
-        Self { kind: "Check", success, exit_code: if success { 0 } else { REFUSED }, groups, grant }
+        Self { kind: "Check", success, exit_code: exit(success).code(), groups, grant }
     }
 }
 
-/// Looks and writes the report. The result says whether a rollout would be let through (exit code 0) or not (7).
+fn exit(success: bool) -> Exit {
+    if success { Exit::Done } else { Exit::RefusedBefore }
+}
+
+/// Looks and writes the report. Ends as done, or as refused if a rollout would be.
 ///
 /// `more` are groups of other parts, such as metrics, shown last. Fails if the output cannot be written.
 pub async fn run(
@@ -113,7 +115,7 @@ pub async fn run(
     connection: &Connection,
     more: Vec<Group>,
     out: &mut dyn Write,
-) -> io::Result<bool> {
+) -> io::Result<Exit> {
     let report = report(connection, more).await;
     if args.grant {
         out.write_all(report.grant.as_deref().unwrap_or_default().as_bytes())?;
@@ -122,7 +124,7 @@ pub async fn run(
     } else {
         write_table(&report, out)?;
     }
-    Ok(report.success)
+    Ok(exit(report.success))
 }
 
 /// Asks the cluster and this machine.

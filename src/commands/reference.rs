@@ -1,4 +1,5 @@
-//! The documents that are generated from the code: the command reference, the manual pages and the RBAC roles.
+//! The documents that are generated from the code: the command reference, the exit codes, the RBAC roles and the
+//! manual pages.
 //! Takes the command tree as an argument, so that it knows no command.
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Args, Command};
 
 use crate::cluster::rights::reference_yaml;
+use crate::core::exit;
 
 /// Write the generated documents into a folder
 #[derive(Args, Clone, Debug)]
@@ -19,7 +21,7 @@ pub struct ReferenceArgs {
     pub dir: PathBuf,
 }
 
-/// Writes `cli-reference.md`, `rbac.yaml` and `man/*.1` below the folder and returns their paths.
+/// Writes `cli-reference.md`, `exit-codes.md`, `rbac.yaml` and `man/*.1` below the folder and returns their paths.
 pub fn run(args: &ReferenceArgs, command: Command) -> io::Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for (name, content) in checked_in(command.clone()).into_iter().chain(manual_pages(command)?) {
@@ -37,6 +39,7 @@ pub fn run(args: &ReferenceArgs, command: Command) -> io::Result<Vec<PathBuf>> {
 pub fn checked_in(command: Command) -> BTreeMap<PathBuf, String> {
     BTreeMap::from([
         (PathBuf::from("cli-reference.md"), cli_reference(command)),
+        (PathBuf::from("exit-codes.md"), exit::reference()),
         (PathBuf::from("rbac.yaml"), reference_yaml()),
     ])
 }
@@ -209,11 +212,12 @@ mod tests {
     #[test]
     fn files_are_written_and_then_fresh() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(stale(Cli::command(), dir.path()).len(), 2);
+        assert_eq!(stale(Cli::command(), dir.path()).len(), 3);
         let args = ReferenceArgs { dir: dir.path().to_owned() };
         let written = run(&args, Cli::command()).unwrap();
         let names: Vec<_> = written.iter().map(|path| path.strip_prefix(dir.path()).unwrap()).collect();
-        let expected = ["cli-reference.md", "rbac.yaml", "man/kubectl-kapr-rollout.1", "man/kubectl-kapr.1"];
+        let expected =
+            ["cli-reference.md", "exit-codes.md", "rbac.yaml", "man/kubectl-kapr-rollout.1", "man/kubectl-kapr.1"];
         assert_eq!(names, expected.map(Path::new));
         assert_eq!(stale(Cli::command(), dir.path()), Vec::<PathBuf>::new());
     }
