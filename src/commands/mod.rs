@@ -115,8 +115,7 @@ async fn check_command(args: &check::CheckArgs, kube: &KubeFlags, output: &Outpu
     use crate::cluster::environment::Environment;
     let invocation = Invocation { command: "kubectl kapr check".to_owned(), ..Invocation::default() };
     let connection = Connection::open(kube.connect_options(), Environment::from_process(), invocation).await?;
-    let passed = check::run(args, &output.output, &connection, Vec::new(), &mut std::io::stdout()).await?;
-    Ok(if passed { Exit::Done } else { Exit::RefusedBefore })
+    Ok(check::run(args, &output.output, &connection, Vec::new(), &mut std::io::stdout()).await?)
 }
 
 #[cfg(test)]
