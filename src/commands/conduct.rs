@@ -79,7 +79,7 @@ pub fn lock(shared: &Shared) -> MutexGuard<'_, Box<dyn Reporter>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn tick(shared: Shared, clock: SystemClock) {
+pub async fn tick(shared: Shared, clock: SystemClock) {
     let mut interval = tokio::time::interval(TICK);
     loop {
         interval.tick().await;

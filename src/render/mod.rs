@@ -3,21 +3,27 @@
 //! What may not happen here: reading the cluster, the environment or the clock (time comes with each call), and deciding
 //! anything about a run. What came from the cluster passes `text::clean` before it reaches a terminal.
 
+pub mod history_view;
 pub mod json;
 pub mod live;
 pub mod look;
 pub mod mode;
+pub mod page;
 pub mod paint;
 pub mod plain;
 pub mod plan_view;
 pub mod scene;
 mod scene_lines;
 pub mod sink;
+pub mod status_list;
+pub mod status_view;
 pub mod summary;
 pub mod table;
 pub mod text;
 pub mod wording;
 
+#[cfg(test)]
+mod pictures;
 #[cfg(test)]
 mod stories;
 
