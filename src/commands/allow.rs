@@ -74,7 +74,10 @@ pub async fn allow(args: &AllowArgs, session: &Session) -> CommandResult {
             return Ok(Exit::Done);
         }
     }
-    Err(CommandError::say(Exit::Unexpected, format!("the record of {reference} is being written all the time; try again")))
+    Err(CommandError::say(
+        Exit::Unexpected,
+        format!("the record of {reference} is being written all the time; try again"),
+    ))
 }
 
 /// The one denied revision that begins with the prefix.

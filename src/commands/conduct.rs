@@ -70,6 +70,7 @@ fn make_reporter(session: &Session) -> Box<dyn Reporter> {
         stdout: Box::new(std::io::stdout()),
         stderr: Box::new(std::io::stderr()),
         size: Box::new(live::stderr_size),
+        watching: false,
     };
     reporter(session.mode(), streams)
 }

@@ -78,8 +78,7 @@ pub async fn not_found(session: &Session, reference: &WorkloadRef) -> CommandErr
 /// The status in the format that was asked for.
 fn text(session: &Session, status: &Status) -> CommandResult<String> {
     let format = &session.output.output;
-    let view =
-        StatusView { context: session.connection.context.as_deref(), status, now: session.clock.now() };
+    let view = StatusView { context: session.connection.context.as_deref(), status, now: session.clock.now() };
     if let Some(text) = document(format, || status_view::json(&view))? {
         return Ok(text);
     }
@@ -104,7 +103,11 @@ async fn list(args: &StatusArgs, session: &Session) -> CommandResult {
     } else if format.name() == "name" {
         print(&listed.iter().map(|one| name_line(&one.workload)).collect::<String>())?;
     } else if listed.is_empty() {
-        let place = if args.all_namespaces { String::new() } else { format!(" in namespace {:?}", session.connection.namespace) };
+        let place = if args.all_namespaces {
+            String::new()
+        } else {
+            format!(" in namespace {:?}", session.connection.namespace)
+        };
         super::session::tell(&format!("no runs are recorded{place}\n"));
     } else {
         print(&table(session, &listed, args.all_namespaces))?;

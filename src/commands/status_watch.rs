@@ -53,7 +53,8 @@ async fn documents(session: &Session, reader: &KubeReader<'_>, workload: Workloa
         if compared != told {
             told = compared;
             let text = if yaml {
-                document::document(&OutputFormat::Yaml, || value).map(|text| format!("---\n{}", text.unwrap_or_default()))
+                document::document(&OutputFormat::Yaml, || value)
+                    .map(|text| format!("---\n{}", text.unwrap_or_default()))
             } else {
                 Ok(format!("{value}\n"))
             };
@@ -64,7 +65,7 @@ async fn documents(session: &Session, reader: &KubeReader<'_>, workload: Workloa
         }
         if status.record.active().is_none() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let ended = until_interrupt(reader.watch(workload, &mut show)).await?;
+    let ended = until_interrupt(Box::pin(reader.watch(workload, &mut show))).await?;
     failed.map_or(Ok(ended), Err)
 }
 
@@ -92,7 +93,7 @@ async fn events(session: &Session, reader: &KubeReader<'_>, workload: WorkloadVi
         }
         if follow.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let ended = until_interrupt(reader.watch(workload, &mut show)).await;
+    let ended = until_interrupt(Box::pin(reader.watch(workload, &mut show))).await;
     ticking.abort();
     let finished = lock(&shared).finish();
     if let Some(why) = lost {
@@ -111,13 +112,12 @@ fn make_reporter(session: &Session) -> Box<dyn crate::render::Reporter> {
         mode.progress = Progress::Plain;
         stderr = Box::new(std::io::stdout());
     }
-    reporter(mode, Streams { stdout: Box::new(std::io::stdout()), stderr, size: Box::new(live::stderr_size) })
+    let (stdout, size) = (Box::new(std::io::stdout()), Box::new(live::stderr_size));
+    reporter(mode, Streams { stdout, stderr, size, watching: true })
 }
 
 /// Watching ends with Ctrl-C; nothing has to be put right.
-async fn until_interrupt(
-    watching: impl Future<Output = Result<(), crate::engine::EngineError>>,
-) -> CommandResult {
+async fn until_interrupt(watching: impl Future<Output = Result<(), crate::engine::EngineError>>) -> CommandResult {
     tokio::select! {
         ended = watching => ended.map(|()| Exit::Done).map_err(Into::into),
         _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
@@ -147,11 +147,13 @@ pub async fn all(session: &Session, all: bool) -> CommandResult {
 
 fn rows(session: &Session, listed: &[status_list::Listed], all: bool, first: bool) -> CommandResult<String> {
     match session.output.output {
-        OutputFormat::Json => Ok(listed.iter().map(|one| format!("{}\n", status_list::item(one))).collect()),
+        OutputFormat::Json => {
+            Ok(listed.iter().flat_map(|one| [status_list::item(one).to_string(), "\n".into()]).collect())
+        }
         OutputFormat::Yaml => Err(CommandError::usage("-w of several workloads: use -o table, wide or json")),
         OutputFormat::Table | OutputFormat::Wide | OutputFormat::Name | OutputFormat::JsonPath(_) => {
             let table = status::table(session, listed, all);
-            Ok(if first { table } else { table.lines().skip(1).map(|line| format!("{line}\n")).collect() })
+            Ok(if first { table } else { table.split_inclusive('\n').skip(1).collect() })
         }
     }
 }

@@ -148,3 +148,122 @@ fn notice(stop: &Stop) -> Event {
     };
     Event::Notice { level: Level::Warning, message: format!("its process stopped {why}; the run can be resumed") }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::core::journal::{Append, Entry, Folded, Record, RunStarted, SCHEMA, TakenPod};
+    use crate::core::policy::Policy;
+    use crate::core::revision::Revision;
+    use crate::core::rollout::event::PodState;
+    use crate::core::rollout::outcome::{Conclusion, Ending, RunResult};
+    use crate::core::testing;
+    use crate::core::workload::WorkloadKind;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn scenery() -> Scenery {
+        let workload = WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
+        Scenery { workload, context: None, template: ContainerResources::new() }
+    }
+
+    fn write(record: Record, second: i64, entries: Vec<Entry>) -> Record {
+        record.append(Append { schema: SCHEMA, at: at(second), by: "ana@laptop".into(), entries }).unwrap()
+    }
+
+    fn begun() -> Record {
+        let started = RunStarted {
+            run: 1,
+            revision: Revision::try_from("a".repeat(64)).unwrap(),
+            workload_uid: "w".into(),
+            target: testing::containers(&[("app", "requests.cpu=25m")]),
+            policy: Policy { steps: "1,100%".parse().unwrap(), ..Policy::default() },
+            eligible: 2,
+            reason: None,
+            origin: "--set".into(),
+            supersedes: None,
+            program: "0".into(),
+        };
+        let record = Record::fold(Folded::default(), []).unwrap();
+        let record = write(record, 0, vec![Entry::RunStarted(Box::new(started))]);
+        write(record, 1, vec![taken(0)])
+    }
+
+    fn taken(step: usize) -> Entry {
+        let uid = PodUid::new(&format!("uid-{step}"));
+        let pod = TakenPod { uid, name: format!("web-{step}").into(), baseline: 0, restarts: BTreeMap::new() };
+        let blocks = vec![testing::containers(&[("app", "requests.cpu=20m")])];
+        Entry::Taken { step, wanted: 1, blocks, pods: vec![pod] }
+    }
+
+    fn seen(states: &[PodState]) -> Survey {
+        let one = |(step, state): (usize, &PodState)| {
+            let (name, message) = (format!("web-{step}").into(), String::new());
+            let event = PodEvent { name, node: None, step, state: *state, message, restoring: false };
+            (PodUid::new(&format!("uid-{step}")), event)
+        };
+        Survey { pods: states.iter().enumerate().map(one).collect(), waiting: None, result: None }
+    }
+
+    /// The kinds of the events, with the second and the step or pod they are about.
+    fn told(follow: &mut Follow, record: &Record, seen: &Survey, now: i64) -> Vec<String> {
+        let events = follow.next(&scenery(), record.run.as_ref().unwrap(), seen, at(now));
+        let word = |(at, event): (Timestamp, Event)| {
+            let what = match event {
+                Event::Started(started) => format!("run {}", started.run),
+                Event::StepStarted { step, wanted, pods, .. } => format!("step {step} {wanted} {}", pods.join(",")),
+                Event::Pod(pod) => format!("{} {:?}", pod.name, pod.state),
+                Event::StepAtTarget { step, .. } => format!("target {step}"),
+                Event::StepPassed { step, .. } => format!("passed {step}"),
+                Event::Result(_) => "result".to_owned(),
+                Event::RollbackStarted { .. } | Event::Waiting { .. } | Event::Notice { .. } => "other".to_owned(),
+            };
+            format!("{}: {what}", at.as_second())
+        };
+        events.into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn the_story_so_far_and_then_only_what_is_new() {
+        let mut follow = Follow::default();
+        let record = begun();
+        let first = told(&mut follow, &record, &seen(&[PodState::InProgress]), 5);
+        assert_eq!(first, ["0: run 1", "1: step 0 1 web-0", "5: web-0 InProgress"]);
+        assert_eq!(told(&mut follow, &record, &seen(&[PodState::InProgress]), 6), [""; 0]);
+
+        let record = write(record, 7, vec![Entry::AtTarget { step: 0, pods: 1 }]);
+        let record = write(record, 8, vec![Entry::Passed { step: 0 }]);
+        let record = write(record, 8, vec![taken(1)]);
+        let more = told(&mut follow, &record, &seen(&[PodState::Ready, PodState::Chosen]), 9);
+        let want = ["7: target 0", "8: passed 0", "8: step 1 2 web-1", "9: web-0 Ready", "9: web-1 Chosen"];
+        assert_eq!(more, want);
+        assert!(!follow.is_over());
+
+        let ending = Ending::ValidatedWithoutPersistence;
+        let ended = Entry::Ended { ending: ending.clone(), not_restored: Vec::new() };
+        let record = write(record, 10, vec![ended]);
+        let result = RunResult {
+            conclusion: Conclusion::Ended(ending),
+            exit_code: 0,
+            workload: scenery().workload,
+            run: 1,
+            revision: Revision::try_from("a".repeat(64)).unwrap(),
+            pods: Vec::new(),
+            born_with: ContainerResources::new(),
+            next: Vec::new(),
+        };
+        let seen = Survey { result: Some(result), ..seen(&[PodState::Ready, PodState::Ready]) };
+        assert_eq!(told(&mut follow, &record, &seen, 11), ["11: web-1 Ready", "11: result"]);
+        assert!(follow.is_over());
+    }
+
+    #[test]
+    fn time_does_not_go_back_when_the_record_is_of_a_clock_that_is_ahead() {
+        let first = told(&mut Follow::default(), &begun(), &seen(&[PodState::Ready]), 0);
+        assert_eq!(first, ["0: run 1", "0: step 0 1 web-0", "0: web-0 Ready"]);
+    }
+}

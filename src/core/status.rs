@@ -102,6 +102,11 @@ impl Operator {
     pub const fn is_at_work(&self) -> bool {
         matches!(self, Self::Held { silent: None, .. })
     }
+
+    /// The same, where a lease that could not be read speaks for nobody and against nobody.
+    pub const fn may_be_at_work(&self) -> bool {
+        matches!(self, Self::Held { silent: None, .. } | Self::Unknown(_))
+    }
 }
 
 /// Makes the picture. `pods` are those that the workload owns.
@@ -129,8 +134,18 @@ pub fn status(
         pods.extend(gone.map(|(uid, event)| gone_pod(uid, event, values.len())));
     }
     pods.sort_by(|a, b| rank(a).cmp(&rank(b)));
-    let born_with = born_with(&target, &template);
+    let wanted = run.is_some_and(|run| keeps_values(&run.stage));
+    let born_with = if wanted { born_with(&target, &template) } else { ContainerResources::new() };
     Status { workload, gone, operator, foreign_record: false, record, survey: seen, values, pods, born_with }
+}
+
+/// Whether pods are meant to have the run's values: a run that was undone wants nothing of new pods.
+const fn keeps_values(stage: &Stage) -> bool {
+    match stage {
+        Stage::Stepping { .. } | Stage::Pausing { .. } => true,
+        Stage::RollingBack { .. } => false,
+        Stage::Ended { ending, .. } => matches!(ending, Ending::ValidatedWithoutPersistence | Ending::Aborted { .. }),
+    }
 }
 
 fn rank(pod: &PodStatus) -> (usize, &str) {
@@ -262,9 +277,13 @@ pub fn step_of(run: &Run) -> Option<usize> {
     }
 }
 
-/// Since when a run is in its stage.
-pub fn stage_since(run: &Run) -> Timestamp {
+/// Since when `state_word` says what it says.
+pub fn state_since(run: &Run, operator: &Operator) -> Timestamp {
     match &run.stage {
+        // What a process says when it stops is the last that it says.
+        Stage::Stepping { .. } | Stage::Pausing { .. } if !operator.is_at_work() && run.stopped.is_some() => {
+            run.last_entry_at
+        }
         Stage::Pausing { since, .. } | Stage::RollingBack { since, .. } => *since,
         Stage::Ended { at, .. } => *at,
         Stage::Stepping { step } => {
@@ -282,7 +301,7 @@ pub fn next_verbs(run: &Run, operator: &Operator) -> &'static [&'static str] {
             Ending::ValidatedWithoutPersistence | Ending::RollbackIncomplete { .. } => &["rollback"],
             Ending::RolledBack { .. } | Ending::Aborted { .. } | Ending::Superseded { .. } => &["history"],
         },
-        Stage::Stepping { .. } | Stage::Pausing { .. } | Stage::RollingBack { .. } if operator.is_at_work() => {
+        Stage::Stepping { .. } | Stage::Pausing { .. } | Stage::RollingBack { .. } if operator.may_be_at_work() => {
             &["status -w"]
         }
         Stage::RollingBack { .. } => &["resume"],
@@ -299,8 +318,7 @@ mod tests {
     use crate::core::workload::{WorkloadKind, WorkloadView};
 
     fn picture(template: &str, pods: Vec<PodView>) -> Status {
-        let workload =
-            WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
+        let workload = WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
         let view = WorkloadView {
             reference: workload.clone(),
             uid: "w".into(),

@@ -116,7 +116,8 @@ impl<C: Cluster + Sync, S: Store + Sync> Reader<'_, C, S> {
             if !sighting.listed {
                 continue;
             }
-            let (pods, seen, blind) = (&sighting.pods, &sighting.workload, sighting.blind.clone().or_else(|| unread.clone()));
+            let (pods, seen, blind) =
+                (&sighting.pods, &sighting.workload, sighting.blind.clone().or_else(|| unread.clone()));
             let picture = self.picture(&reference, kept.clone(), pods, seen, blind);
             let workload = sighting.known_workload();
             if show(&picture, self.clock.now(), workload.as_ref()).is_break() {

@@ -1,5 +1,7 @@
 //! The runs of a workload and its deny-list, as tables and as JSON.
 
+use std::fmt::Write as _;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -120,7 +122,10 @@ pub fn detail(workload: &WorkloadRef, chapter: &Chapter, record: &Record, column
     page.field("origin", &text::clean(&started.origin));
     page.field("started", &text::time(*at));
     let duration = text::age(chapter.duration(now));
-    page.field("ended", &chapter.ended.map_or("not yet".to_owned(), |at| format!("{}, after {duration}", text::time(at))));
+    page.field(
+        "ended",
+        &chapter.ended.map_or("not yet".to_owned(), |at| format!("{}, after {duration}", text::time(at))),
+    );
     page.fields("supersedes", &started.supersedes.map(|run| format!("run {run}")).into_iter().collect::<Vec<_>>());
     page.field("program", &text::clean(&started.program));
     page.field("steps", &started.policy.steps.to_string());
@@ -159,13 +164,11 @@ fn step_words(chapter: &Chapter, step: &StepRecord) -> String {
     let share = shares.get(step.step).map_or_else(|| step.step.to_string(), ToString::to_string);
     let mut out = format!("{share}: {}, {}", text::plural(step.pods, "pod"), text::time(step.started));
     for (word, at) in [("at target", step.at_target), ("passed", step.passed)] {
-        match at {
-            Some(at) => out.push_str(&format!(", {word} after {}", text::age_at(step.started, at))),
-            None => {
-                out.push_str(&format!(", not {word}"));
-                break;
-            }
-        }
+        let Some(at) = at else {
+            let _ = write!(out, ", not {word}");
+            break;
+        };
+        let _ = write!(out, ", {word} after {}", text::age_at(step.started, at));
     }
     out
 }

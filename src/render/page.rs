@@ -45,8 +45,7 @@ impl Page {
     }
 
     pub fn line(&mut self, line: &str) {
-        let lines =
-            if self.columns == usize::MAX { vec![line.into()] } else { text::wrap(line, self.columns, LINES) };
+        let lines = if self.columns == usize::MAX { vec![line.into()] } else { text::wrap(line, self.columns, LINES) };
         for line in lines {
             let _ = writeln!(self.text, "{line}");
         }
@@ -62,7 +61,10 @@ impl Page {
         let _ = write!(self.text, "{table}");
     }
 
-    pub fn into_text(self) -> String {
+    /// The page without blank lines at its end.
+    pub fn into_text(mut self) -> String {
+        self.text.truncate(self.text.trim_end().len());
+        self.text.push('\n');
         self.text
     }
 }
@@ -78,7 +80,8 @@ mod tests {
         page.field("note", "one two three four five six seven eight");
         page.gap();
         page.line("the end");
-        let want = "workload   deployment/web\nnote       one two three four five six\n           seven eight\n\nthe end\n";
+        let want =
+            "workload   deployment/web\nnote       one two three four five six\n           seven eight\n\nthe end\n";
         assert_eq!(page.into_text(), want);
     }
 }

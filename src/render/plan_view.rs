@@ -1,6 +1,7 @@
 //! The plan as a table and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
@@ -137,8 +138,8 @@ fn row(view: &PlanView<'_>, pod: &PodPlan, wide: bool) -> [String; 7] {
     };
     let node = pod.node.as_deref().unwrap_or_default().to_owned();
     let dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
-    let (share, note) = (share.unwrap_or_default(), note(pod, wide));
-    [pod.name.to_string(), node, dash(share), verdict(pod).into(), dash(change), dash(restarts), dash(note)]
+    let (share, remark) = (share.unwrap_or_default(), note(pod, wide));
+    [pod.name.to_string(), node, dash(share), verdict(pod).into(), dash(change), dash(restarts), dash(remark)]
 }
 
 const fn verdict(pod: &PodPlan) -> &'static str {
@@ -233,7 +234,9 @@ fn notes(view: &PlanView<'_>, page: &mut Page) {
         let sentence = text::clean(sentence);
         let line = match kind {
             Kind::Refused(code) => format!("{} ({code}): {sentence}", named(pods, view.plan.pods.len())),
-            Kind::OneWay | Kind::Restarts | Kind::Concern(_) => format!("{}: {sentence}", named(pods, view.plan.pods.len())),
+            Kind::OneWay | Kind::Restarts | Kind::Concern(_) => {
+                format!("{}: {sentence}", named(pods, view.plan.pods.len()))
+            }
         };
         page.field(label, &line);
     }
@@ -264,7 +267,7 @@ fn counts(view: &PlanView<'_>) -> String {
     let mut line = format!("{change} to change, {} at target, {refused} refused", eligible - change);
     let by_server = view.refused.iter().map(|refusal| refusal.pods).sum::<usize>();
     if by_server > 0 {
-        line.push_str(&format!("; the API server would refuse {by_server} of those to change"));
+        let _ = write!(line, "; the API server would refuse {by_server} of those to change");
     }
     line
 }

@@ -8,7 +8,12 @@ use crate::core::pod::PodPhase;
 use crate::core::workload::Rival;
 use crate::render::pictures;
 
-fn view(count: usize, target: &[(&str, &str)], refused: &[ServerRefusal], show: impl Fn(&PlanView<'_>) -> String) -> String {
+fn view(
+    count: usize,
+    target: &[(&str, &str)],
+    refused: &[ServerRefusal],
+    show: impl Fn(&PlanView<'_>) -> String,
+) -> String {
     let mut pods = pictures::pods(count);
     pods[1].phase = PodPhase::Pending;
     pods[2].ready_since = None;

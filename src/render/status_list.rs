@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::page::Page;
 use super::table::{Column, Cut, Table};
 use super::text;
 use crate::core::journal::{Fate, Record, Run};
 use crate::core::lock::readable;
-use crate::core::status::{Operator, ending_word, next_verbs, stage_since, state_word, step_of};
+use crate::core::status::{Operator, ending_word, next_verbs, state_since, state_word, step_of};
 use crate::core::workload::WorkloadRef;
 
 /// A record, or why it cannot be read.
@@ -35,7 +36,7 @@ const ALL_COLUMNS: &[Column] = &[
     Column::new("RUN"),
     Column::wide("REVISION"),
     Column::new("STATE"),
-    Column::new("STEP"),
+    Column::wide("STEP"),
     Column::new("PODS"),
     Column::new("HOLDER"),
     Column::new("AGE"),
@@ -45,38 +46,50 @@ const ALL_COLUMNS: &[Column] = &[
 /// The rows as a table; `all` names the namespaces too, as kubectl does with `-A`.
 pub fn table(listed: &[Listed], all: bool, wide: bool, columns: usize, now: Timestamp) -> String {
     let columns = if wide { usize::MAX } else { columns };
+    let mut page = Page::new(columns);
+    // A reason is longer than a column: where there is an edge it stands below.
+    let below = columns != usize::MAX;
+    let rows = listed.iter().map(|one| row(one, wide, below, now));
     if all {
         let mut table = Table::new(ALL_COLUMNS, wide);
-        for one in listed {
-            let [workload, run, revision, state, step, pods, holder, age, next] = row(one, wide, now);
+        for (one, [workload, run, revision, state, step, pods, holder, age, next]) in listed.iter().zip(rows) {
             let namespace = one.workload.namespace.clone();
             table.row([namespace, workload, run, revision, state, step, pods, holder, age, next]);
         }
-        table.fit(columns, &[(7, Cut::End), (4, Cut::End), (1, Cut::Middle), (0, Cut::Middle)]);
-        table.to_string()
+        table.fit(columns, &[(7, Cut::End), (1, Cut::Middle), (0, Cut::Middle), (4, Cut::End)]);
+        page.table(&table);
     } else {
         let mut table = Table::new(COLUMNS, wide);
-        for one in listed {
-            table.row(row(one, wide, now));
-        }
-        table.fit(columns, &[(6, Cut::End), (3, Cut::End), (0, Cut::Middle)]);
-        table.to_string()
+        rows.for_each(|row| table.row(row));
+        table.fit(columns, &[(6, Cut::End), (0, Cut::Middle), (3, Cut::End)]);
+        page.table(&table);
     }
+    for one in listed.iter().filter(|_| below) {
+        if let Err(reason) = &one.record {
+            let (namespace, workload) = (&one.workload.namespace, one.workload.to_string());
+            page.line(&text::clean(&format!("{namespace}/{workload}: {}", unreadable(reason))));
+        }
+    }
+    page.into_text()
 }
 
-fn row(listed: &Listed, wide: bool, now: Timestamp) -> [String; 9] {
+fn unreadable(reason: &str) -> String {
+    format!("<unreadable: {reason}>")
+}
+
+fn row(listed: &Listed, wide: bool, below: bool, now: Timestamp) -> [String; 9] {
     let dash = || "-".to_owned();
     let workload = listed.workload.to_string();
     let holder = match &listed.operator {
         Operator::Nobody => dash(),
         Operator::Held { identity, silent: None, .. } => who(identity),
-        Operator::Held { identity, silent: Some(_), .. } => format!("{}(silent)", who(identity)),
+        Operator::Held { identity, silent: Some(_), .. } => format!("{}?", who(identity)),
         Operator::Unknown(_) => "<unknown>".to_owned(),
     };
     let record = match &listed.record {
         Ok(record) => record,
         Err(reason) => {
-            let state = format!("<unreadable: {reason}>");
+            let state = if below { "<unreadable>".to_owned() } else { unreadable(reason) };
             return [workload, dash(), dash(), state, dash(), dash(), holder, dash(), dash()];
         }
     };
@@ -92,7 +105,7 @@ fn row(listed: &Listed, wide: bool, now: Timestamp) -> [String; 9] {
         step.map_or_else(dash, ToString::to_string),
         format!("{}/{}", taken(run), run.started.eligible),
         holder,
-        text::age_at(stage_since(run), now),
+        text::age_at(state_since(run, &listed.operator), now),
         next_verbs(run, &listed.operator).first().copied().unwrap_or("-").to_owned(),
     ]
 }
@@ -138,18 +151,23 @@ pub fn item(listed: &Listed) -> Value {
                     "run": run.started.run,
                     "revision": run.started.revision,
                     "state": state_word(run, &listed.operator),
-                    "since": stage_since(run),
+                    "since": state_since(run, &listed.operator),
                     "step": step_of(run),
                     "taken": taken(run),
                     "eligible": run.started.eligible,
                     "next": next_verbs(run, &listed.operator),
                 })
             });
-            out["lastFinished"] = record.folded.runs.last().map_or(Value::Null, |run| {
-                json!({"run": run.started.run, "outcome": ending_word(&run.ending), "endedAt": run.ended})
-            });
+            out["lastFinished"] = record.folded.runs.last().map_or(
+                Value::Null,
+                |run| json!({"run": run.started.run, "outcome": ending_word(&run.ending), "endedAt": run.ended}),
+            );
             out["denied"] = record.folded.denied.keys().cloned().collect();
         }
     }
     out
 }
+
+#[cfg(test)]
+#[path = "status_list_tests.rs"]
+mod tests;

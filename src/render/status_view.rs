@@ -1,6 +1,7 @@
 //! The status of one workload as a table and as JSON.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,7 +15,9 @@ use crate::core::lock::readable;
 use crate::core::resources::Key;
 use crate::core::rollout::event::PodState;
 use crate::core::rollout::outcome::Stop;
-use crate::core::status::{Drift, Operator, PodStatus, Status, ending_word, next_verbs, stage_since, state_word, step_of};
+use crate::core::status::{
+    Drift, Operator, PodStatus, Status, ending_word, next_verbs, state_since, state_word, step_of,
+};
 
 /// Everything that is shown of a workload.
 pub struct StatusView<'a> {
@@ -84,7 +87,10 @@ fn head(view: &StatusView<'_>, page: &mut Page) {
         page.field("gone", &text::clean(gone));
     }
     if status.foreign_record {
-        page.field("note", "the record here is of an earlier workload of this name, which was deleted: it does not count");
+        page.field(
+            "note",
+            "the record here is of an earlier workload of this name, which was deleted: it does not count",
+        );
     }
     page.field("held by", &holder(&status.operator, view.now));
 }
@@ -97,11 +103,11 @@ pub fn holder(operator: &Operator, now: Timestamp) -> String {
         Operator::Held { identity, since, silent, .. } => {
             let mut line = text::clean(&readable(identity)).into_owned();
             if let Some(since) = since {
-                line.push_str(&format!(" for {}", text::age_at(*since, now)));
+                let _ = write!(line, " for {}", text::age_at(*since, now));
             }
             if let Some(silent) = silent {
                 let silent = text::age(jiff::SignedDuration::try_from(*silent).unwrap_or_default());
-                line.push_str(&format!(", silent for {silent}: its process may have died; others may take over"));
+                let _ = write!(line, ", silent for {silent}: its process may have died; others may take over");
             }
             line
         }
@@ -119,7 +125,7 @@ fn run_fields(view: &StatusView<'_>, run: &Run, page: &mut Page) {
     page.fields("values", &wording::changes(&started.target, &most_frequent_baseline(run), "→"));
     page.field("state", &state(view, run));
     if let Some(waiting) = status.survey.as_ref().and_then(|seen| seen.waiting.as_ref()) {
-        if status.operator.is_at_work() {
+        if status.operator.may_be_at_work() {
             let age = text::age_at(waiting.since, view.now);
             let left = wording::time_left(waiting, view.now).map_or(String::new(), |left| format!(", {left}"));
             let (what, until) = (wording::waiting_for(waiting), wording::waiting_until(waiting));
@@ -149,7 +155,7 @@ fn most_frequent_baseline(run: &Run) -> crate::core::resources::ContainerResourc
 
 /// The state in a sentence: the step and its pods, since when, and why nobody works on it.
 fn state(view: &StatusView<'_>, run: &Run) -> String {
-    let since = text::age_at(stage_since(run), view.now);
+    let since = text::age_at(state_since(run, &view.status.operator), view.now);
     let word = state_word(run, &view.status.operator);
     let result = view.status.survey.as_ref().and_then(|seen| seen.result.as_ref());
     if let Some(result) = result {
@@ -160,11 +166,12 @@ fn state(view: &StatusView<'_>, run: &Run) -> String {
     if let Some(step) = step_of(run) {
         let shares = run.started.policy.steps.shares();
         let share = shares.get(step).map_or_else(String::new, |share| format!("{share} "));
-        line.push_str(&format!(": step {share}({} of {}), {}", (step + 1).min(shares.len()), shares.len(), progress(view)));
+        let _ =
+            write!(line, ": step {share}({} of {}), {}", (step + 1).min(shares.len()), shares.len(), progress(view));
     }
-    if !view.status.operator.is_at_work() && !matches!(view.status.operator, Operator::Unknown(_)) {
+    if !view.status.operator.may_be_at_work() {
         let why = run.stopped.as_ref().map_or("its process ended without a word".to_owned(), stopped);
-        line.push_str(&format!("; nobody works on it: {why}"));
+        let _ = write!(line, "; nobody works on it: {why}");
     }
     line
 }
@@ -277,7 +284,7 @@ fn row(view: &StatusView<'_>, pod: &PodStatus) -> [String; 10] {
         cell(|drift| drift.allocated, false),
         cell(|drift| drift.actual, false),
         pod.created_at.map_or_else(|| "-".to_owned(), |at| text::age_at(at, view.now)),
-        message.unwrap_or_default(),
+        message.filter(|message| !message.is_empty()).unwrap_or_else(|| "-".to_owned()),
     ]
 }
 
@@ -412,7 +419,7 @@ fn run_json(status: &Status, run: &Run) -> Value {
         "eligible": run.started.eligible,
         "shares": run.started.policy.steps,
         "state": state_word(run, &status.operator),
-        "since": stage_since(run),
+        "since": state_since(run, &status.operator),
         "step": step_of(run),
         "steps": run.steps,
         "waiting": seen.and_then(|seen| seen.waiting.as_ref()),

@@ -74,23 +74,23 @@ impl Rollout {
 
     /// Since when a pod is in its state is not recorded; the kubelet's condition and the step's beginning are.
     fn remember_since(&mut self, observation: &Observation<'_>) {
-        let begun = match &self.run.stage {
+        let undoing = match &self.run.stage {
             Stage::RollingBack { since, .. } => Some(*since),
             Stage::Stepping { .. } | Stage::Pausing { .. } | Stage::Ended { .. } => None,
         };
         let uids = self.run.intents.iter();
         let since = uids
             .filter_map(|(uid, intent)| {
-                let began = begun.or_else(|| Some(self.step_of(intent)?.started))?;
+                let start = undoing.or_else(|| Some(self.step_of(intent)?.started))?;
                 let condition = observation.pods.get(uid).and_then(|view| view.resize_pending.as_ref()?.since);
-                Some((uid.clone(), began, condition))
+                Some((uid.clone(), start, condition))
             })
             .collect::<Vec<_>>();
-        for (uid, began, condition) in since {
+        for (uid, start, condition) in since {
             let Some(track) = self.tracks.get_mut(&uid) else { continue };
             let deferred = track.shown.as_ref().is_some_and(|(state, _)| *state == PodState::Deferred);
-            track.since = Some(condition.filter(|_| deferred).unwrap_or(began));
-            track.first_sent = track.first_sent.and(Some(began));
+            track.since = Some(condition.filter(|_| deferred).unwrap_or(start));
+            track.first_sent = track.first_sent.and(Some(start));
         }
     }
 
@@ -171,8 +171,7 @@ mod tests {
     }
 
     fn look(run: &Run, pod: PodView) -> (PodState, Option<WaitingOn>, Option<RunResult>) {
-        let workload =
-            WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
+        let workload = WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
         let pods = BTreeMap::from([(pod.uid.clone(), pod)]);
         let observation = Observation {
             now: after(START, Duration::from_secs(100)),
