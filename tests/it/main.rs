@@ -5,3 +5,4 @@
 mod cluster_edge;
 #[cfg(test)]
 mod connect;
+mod runs;
