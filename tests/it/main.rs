@@ -5,4 +5,7 @@
 mod cluster_edge;
 #[cfg(test)]
 mod connect;
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod runs;
