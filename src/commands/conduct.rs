@@ -213,8 +213,11 @@ async fn wish(
 }
 
 fn make_reporter(session: &Session) -> Box<dyn Reporter> {
-    let streams =
-        Streams { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()), size: Box::new(live::stderr_size) };
+    let streams = Streams {
+        stdout: Box::new(std::io::stdout()),
+        stderr: Box::new(std::io::stderr()),
+        size: Box::new(live::stderr_size),
+    };
     reporter(session.mode(), streams)
 }
 

@@ -5,3 +5,5 @@
 mod cluster_edge;
 #[cfg(test)]
 mod connect;
+#[cfg(test)]
+mod e2e;
