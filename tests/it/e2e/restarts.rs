@@ -54,7 +54,10 @@ impl Watch {
 #[rstest]
 fn one_restart_each_and_one_at_a_time(#[values(V1_37, V1_34)] version: Version) {
     let Some(place) = Place::open(version, "restart") else { return };
-    place.start(&workload("Deployment", "web", 4, vec![restarting(container("app"), "cpu")]), 4);
+    let mut app = restarting(container("app"), "cpu");
+    // Away for long enough to be seen.
+    app["readinessProbe"] = json!({"exec": {"command": ["true"]}, "initialDelaySeconds": 2, "periodSeconds": 1});
+    place.start(&workload("Deployment", "web", 4, vec![app]), 4);
     let watch = Watch::start(&place, "web");
     place.rollout("web", "app=requests.cpu=25m", &["--steps=50%,100%"]).expect(0);
     place.assert_all_at("web", "requests.cpu", "25m");
