@@ -7,7 +7,7 @@ use crate::cluster::ClusterError;
 use crate::cluster::connect::ConnectError;
 use crate::cluster::explain::Failure;
 use crate::core::exit::Exit;
-use crate::engine::{EngineError, HoldError};
+use crate::engine::{EngineError, Failed, HoldError};
 use crate::source::SourceError;
 use crate::store::StoreError;
 
@@ -111,6 +111,23 @@ impl From<HoldError> for CommandError {
             HoldError::Held { .. } => Self::new(Exit::HeldByAnother, error)
                 .hint("follow it with `kubectl kapr status -w`, or take over with --supersede"),
             HoldError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Failed<Self>> for CommandError {
+    fn from(failed: Failed<Self>) -> Self {
+        match failed {
+            Failed::Hold(error) => error.into(),
+            Failed::Declined(error) => error,
+            Failed::Engine(error) => error.into(),
+            Failed::Overtaken => Self::say(Exit::HeldByAnother, "another operator wrote to the record just now")
+                .hint("`kubectl kapr status` shows who, and where the run stands"),
+            Failed::Interrupted { signal } => {
+                let exit = if signal == 2 { Exit::Interrupted } else { Exit::Terminated };
+                Self::say(exit, "stopped before anything was changed")
+            }
+            Failed::NoRun => Self::refused("the record holds no run"),
         }
     }
 }

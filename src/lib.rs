@@ -50,3 +50,4 @@ pub fn main() -> ExitCode {
     runtime.shutdown_background();
     ExitCode::from(exit.code())
 }
+pub mod sandbox;

@@ -72,8 +72,8 @@ pub async fn preview(
 ) -> CommandResult<Preview> {
     workload.rivals = session.cluster.rivals(&workload.reference).await;
     let pods = session.cluster.pods(&workload).await?;
-    let owned = pods.iter().filter(|pod| pod.owner_uid.as_deref().is_some_and(|o| workload.pod_owners.contains(o)));
-    let plan = plan(&workload, owned, &decided.recommendation, &decided.policy, session.version.minor);
+    let owned = pods.iter().filter(|pod| workload.owns(pod));
+    let plan = plan(&workload, owned, decided.recommendation.containers(), &decided.policy, session.version.minor);
     let (mut refused, mut too_large) = (Vec::new(), Vec::new());
     if ask_server {
         let shapes = plan.shapes();

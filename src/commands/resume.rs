@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::conduct::{Intention, conduct};
+use super::conduct::{Task, conduct};
 use super::confirm::confirm;
 use super::preflight;
 use super::session::{Session, subject, tell};
@@ -101,7 +101,7 @@ pub async fn run(verb: Verb, args: &OnRun, session: &Session) -> CommandResult {
         Verb::Abort => Some(Command::Abort { by: by.clone() }),
     };
     let name = reference.to_string();
-    let intention = Intention {
+    let task = Task {
         workload,
         decide: Box::new(move |record| {
             let run = fit(verb, record, &name)?;
@@ -116,7 +116,7 @@ pub async fn run(verb: Verb, args: &OnRun, session: &Session) -> CommandResult {
         timeout: args.timeout,
         supersede: None,
     };
-    conduct(session, intention).await
+    conduct(session, task).await
 }
 
 /// The run that the verb acts on, or a refusal that says what the record holds instead.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::conduct::{Intention, conduct};
+use super::conduct::{Task, conduct};
 use super::confirm::confirm;
 use super::plan::{Preview, preview, print_plan};
 use super::preflight;
@@ -109,14 +109,14 @@ async fn one(args: &RolloutArgs, session: &Session, decided: &Decided) -> Comman
     let eligible = preview.plan.eligible().count();
     let workload = preview.workload;
     let uid = workload.uid.clone();
-    let intention = Intention {
+    let task = Task {
         workload,
         decide: Box::new(move |record| first_entries(record, args, decided, &revision, &uid, eligible)),
         command: None,
         timeout: args.timeout,
         supersede: args.supersede.then(|| Revision::of(&decided.recommendation)),
     };
-    conduct(session, intention).await
+    conduct(session, task).await
 }
 
 /// What to write first, decided under the lock: the record may have changed since it was looked at.

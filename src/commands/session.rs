@@ -147,15 +147,9 @@ pub fn print(text: &str) -> CommandResult<()> {
 }
 
 fn user() -> String {
-    ["USER", "LOGNAME", "USERNAME"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok())
-        .unwrap_or_else(|| "unknown".into())
+    whoami::username().unwrap_or_else(|_| "unknown".to_owned())
 }
 
 fn host() -> String {
-    let from_file =
-        std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
-    let named = ["HOSTNAME", "COMPUTERNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    named.or_else(|| from_file.ok().map(|text| text.trim().to_owned())).unwrap_or_else(|| "unknown".into())
+    whoami::hostname().unwrap_or_else(|_| "unknown".to_owned())
 }

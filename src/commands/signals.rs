@@ -2,15 +2,29 @@
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::conduct::stop_now;
+use super::conduct::{Shared, lock};
+use super::session::tell;
+use crate::clock::{Clock, SystemClock};
+use crate::core::rollout::event::{Event, Level};
 use crate::core::rollout::observation::Command;
 
 /// Sends the first signal to the run; does not come back from the second.
-pub async fn forward(run: UnboundedSender<Command>) {
+pub async fn forward(run: UnboundedSender<Command>, shared: Shared, clock: SystemClock) {
     let Ok(mut signals) = Signals::listen() else { return };
     let first = signals.next().await;
+    let message = "stopping: nothing new is started, requests in flight are let in; a second signal stops at once";
+    lock(&shared).event(clock.now(), &Event::Notice { level: Level::Info, message: message.to_owned() });
     let _ = run.send(Command::Interrupt { signal: first });
-    stop_now(signals.next().await);
+    stop_now(signals.next().await, &shared);
+}
+
+/// The record and the lease are in the cluster; nothing here has to be saved. The lock is kept so that nobody draws over
+/// the last words.
+fn stop_now(signal: i32, shared: &Shared) -> ! {
+    let mut reporter = lock(shared);
+    let _ = reporter.finish();
+    tell("stopped at once; go on with `kubectl kapr resume`, undo with `kubectl kapr rollback`\n");
+    std::process::exit(128 + signal)
 }
 
 #[cfg(unix)]

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::eligibility::{self, Eligible};
 use super::pod::{PodUid, PodView};
 use super::policy::Policy;
-use super::recommendation::Recommendation;
 use super::refusal::Refusal;
 use super::resources::ContainerResources;
 use super::reversibility::{self, OneWay};
@@ -53,11 +52,10 @@ pub struct Shape {
 pub fn plan<'a>(
     workload: &WorkloadView,
     pods: impl IntoIterator<Item = &'a PodView>,
-    recommendation: &Recommendation,
+    target: &ContainerResources,
     policy: &Policy,
     server_minor: u32,
 ) -> Plan {
-    let target = recommendation.containers();
     let context = eligibility::Context {
         server_minor,
         only_current: policy.only_current,

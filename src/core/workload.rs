@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::pod::PodView;
 use super::resources::ContainerResources;
 
 /// The kinds whose pods can be resized in place. All of `apps/v1`.
@@ -97,6 +98,13 @@ pub struct WorkloadView {
     /// Other controllers that change the same resources, each as a sentence fragment (`HorizontalPodAutoscaler "web"
     /// scales on cpu`), found by the adapter when it was asked to look.
     pub rivals: Vec<Rival>,
+}
+
+impl WorkloadView {
+    /// Whether the pod is one of this workload's own (the selector may match others too).
+    pub fn owns(&self, pod: &PodView) -> bool {
+        pod.owner_uid.as_deref().is_some_and(|owner| self.pod_owners.contains(owner))
+    }
 }
 
 /// Somebody else who acts on the resources of the same pods.

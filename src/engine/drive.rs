@@ -43,6 +43,8 @@ pub struct Drive<'a, C, S> {
     pub cluster: &'a C,
     pub store: &'a S,
     pub clock: &'a dyn Clock,
+    /// Told to the machine with its first look.
+    pub first: Option<Command>,
     pub commands: mpsc::UnboundedReceiver<Command>,
     /// The end of `--timeout`.
     pub deadline: Option<Instant>,
@@ -93,9 +95,10 @@ pub async fn drive<C: Cluster + Sync, S: Store + Sync>(
     hold: Hold,
     report: Report<'_>,
 ) -> Result<(RunResult, Hold), EngineError> {
-    let Drive { cluster, store, clock, mut commands, deadline } = drive;
+    let Drive { cluster, store, clock, first, mut commands, deadline } = drive;
     let mut pods = cluster.watch(&workload);
     let mut state = Loop::new(cluster, store, clock, workload, hold, deadline);
+    state.command = first;
     loop {
         state.wait(&mut pods, &mut commands, journal).await;
         if let Some(stop) = state.stop.take() {

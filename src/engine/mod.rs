@@ -3,11 +3,13 @@
 mod drive;
 mod hold;
 mod journal;
+mod operate;
 mod sighting;
 
 pub use drive::{Drive, drive};
 pub use hold::{Hold, HoldError, Holder, acquire};
 pub use journal::{Appended, Journal};
+pub use operate::{Failed, Intention, Operator};
 
 use jiff::Timestamp;
 

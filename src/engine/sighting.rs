@@ -68,9 +68,7 @@ impl Sighting {
     /// Takes in a view of a pod unless a newer one is known.
     pub(super) fn see(&mut self, pod: PodView) {
         let owned = match &self.workload {
-            WorkloadSighting::Present(workload) => {
-                pod.owner_uid.as_deref().is_some_and(|owner| workload.pod_owners.contains(owner))
-            }
+            WorkloadSighting::Present(workload) => workload.owns(&pod),
             WorkloadSighting::Gone(_) => self.pods.contains_key(&pod.uid),
         };
         let map = if owned { &mut self.pods } else { &mut self.strangers };

@@ -24,6 +24,7 @@ pub struct Rollout {
     pub(super) tracks: BTreeMap<PodUid, Track>,
     /// Asked to stop: what to say when every answer is in.
     pub(super) stopping: Option<super::outcome::Stop>,
+    pub(super) stopping_since: Option<Timestamp>,
     pub(super) conclusion: Option<Conclusion>,
 }
 
@@ -69,7 +70,15 @@ pub(super) struct Out {
 impl Rollout {
     /// Takes up a run as the record tells it: fresh after `RunStarted`, or where another process left it.
     pub fn new(workload: WorkloadRef, run: Run, server_minor: u32) -> Self {
-        Self { workload, run, server_minor, tracks: BTreeMap::new(), stopping: None, conclusion: None }
+        Self {
+            workload,
+            run,
+            server_minor,
+            tracks: BTreeMap::new(),
+            stopping: None,
+            stopping_since: None,
+            conclusion: None,
+        }
     }
 
     /// Whether pods go back to their baselines.

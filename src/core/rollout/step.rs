@@ -35,6 +35,9 @@ pub fn step(mut rollout: Rollout, observation: &Observation<'_>) -> Step {
     if rollout.conclusion.is_none() {
         rollout.note_answers(observation);
         rollout.obey(observation, &mut out);
+        if rollout.stopping.is_some() {
+            rollout.stopping_since.get_or_insert(observation.now);
+        }
         rollout.proceed(observation, &mut out);
         held = rollout.send(observation, &mut out);
         rollout.stop_when_quiet(observation, &mut out);

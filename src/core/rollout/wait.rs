@@ -27,7 +27,8 @@ impl Rollout {
         }
         if self.stopping.is_some() {
             let pods = self.tracks.values().filter(|track| track.sending).count();
-            return Some(WaitingOn { reason: WaitReason::Answers { pods }, since: now, until: None });
+            let since = self.stopping_since.unwrap_or(now);
+            return Some(WaitingOn { reason: WaitReason::Answers { pods }, since, until: None });
         }
         match &self.run.stage {
             Stage::Pausing { since, .. } => {
