@@ -8,4 +8,6 @@ mod connect;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod e2e;
+#[cfg(test)]
 mod runs;
