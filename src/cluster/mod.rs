@@ -75,6 +75,10 @@ pub struct Resized {
 
 /// What the pod watch has to tell.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every change is the large one: a box would be one allocation each"
+)]
 pub enum PodChange {
     /// A complete list: pods that are not in it are gone.
     Listed(Vec<PodView>),
