@@ -35,6 +35,8 @@ use crate::error::{CommandError, CommandResult};
     version,
     max_term_width = 100,
     subcommand_required = true,
+    // As in kubectl, the last one wins: an alias with defaults can be corrected on the command line.
+    args_override_self = true,
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -125,5 +127,17 @@ mod tests {
     #[test]
     fn the_command_tree_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_flag_wins_and_lists_grow() {
+        let line =
+            "kapr rollout -n a deploy --set a=requests.cpu=1 -n b web --pause 5m --set b=requests.cpu=1 --pause 1s";
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!(cli.kube.namespace.as_deref(), Some("b"));
+        let Command::Rollout(args) = cli.command else { panic!("not a rollout") };
+        assert_eq!(args.wanted.policy.pause, Some(std::time::Duration::from_secs(1)));
+        assert_eq!(args.wanted.set.len(), 2);
+        assert_eq!(args.wanted.workload, ["deploy", "web"]);
     }
 }
