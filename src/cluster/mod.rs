@@ -18,6 +18,7 @@ pub mod explain;
 pub mod kube_cluster;
 pub mod kubeconfig;
 pub mod link;
+pub mod names;
 pub mod pod_watch;
 pub mod proxy;
 pub mod rights;

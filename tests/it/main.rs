@@ -2,6 +2,8 @@
 
 // `cfg(test)` tells clippy that helper functions are tests too.
 #[cfg(test)]
+mod architecture;
+#[cfg(test)]
 mod cluster_edge;
 #[cfg(test)]
 mod connect;
