@@ -12,4 +12,8 @@ mod contract;
 #[cfg(test)]
 mod e2e;
 #[cfg(test)]
+mod krew;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod runs;
