@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::pod::{ContainerState, ContainerView, PodPhase, PodView, ResizeCondition};
+use super::quantity::{Bytes, Millicores};
 use super::resources::{ContainerResources, Key, Resources};
 
 /// Where a pod stands on its way to the wanted values.
@@ -115,7 +116,7 @@ fn settle(view: &PodView, want: &ContainerResources, quiet: Duration) -> ResizeS
 
 fn is_granted(container: &ContainerView, want: &Resources) -> bool {
     let Some(allocated) = container.allocated else { return true };
-    [(Key::RequestsCpu, allocated.cpu.map(|v| v.get())), (Key::RequestsMemory, allocated.memory.map(|v| v.get()))]
+    [(Key::RequestsCpu, allocated.cpu.map(Millicores::get)), (Key::RequestsMemory, allocated.memory.map(Bytes::get))]
         .into_iter()
         .all(|(key, granted)| want.get(key).is_none() || want.get(key) == granted)
 }

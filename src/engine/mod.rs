@@ -9,7 +9,7 @@ mod sighting;
 pub use drive::{Drive, drive};
 pub use hold::{Hold, HoldError, Holder, acquire};
 pub use journal::{Appended, Journal};
-pub use operate::{Failed, Intention, Operator};
+pub use operate::{Decide, Failed, Intention, Operator};
 
 use jiff::Timestamp;
 

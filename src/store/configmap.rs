@@ -13,7 +13,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Store, StoreError, Stored, Subject, Version, encoding, lease};
+use super::{Listed, Store, StoreError, Stored, Subject, Version, encoding, lease};
 use crate::cluster::connect::Connection;
 use crate::cluster::explain;
 use crate::core::journal::{Append, Folded, Record};
@@ -138,7 +138,7 @@ impl Store for KubeStore {
         lease::release(self, subject, seen).await
     }
 
-    async fn list(&self, namespace: Option<&str>) -> Result<Vec<(Subject, Result<Stored, StoreError>)>, StoreError> {
+    async fn list(&self, namespace: Option<&str>) -> Result<Vec<Listed>, StoreError> {
         let api = match namespace {
             Some(namespace) => Api::<ConfigMap>::namespaced(self.read.clone(), namespace),
             None => Api::<ConfigMap>::all(self.read.clone()),
