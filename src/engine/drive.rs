@@ -21,7 +21,7 @@ use crate::core::lock::readable;
 use crate::core::pod::{PodUid, PodView};
 use crate::core::rollout::effect::{Effect, Resize};
 use crate::core::rollout::event::Event;
-use crate::core::rollout::observation::{Command, Observation, ResizeAnswer};
+use crate::core::rollout::observation::{Command, Observation, ResizeAnswer, WorkloadSighting};
 use crate::core::rollout::outcome::{RunResult, Stop};
 use crate::core::rollout::waiting::{WaitReason, WaitingOn};
 use crate::core::rollout::{Rollout, Step, step};
@@ -37,6 +37,9 @@ const WORKLOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// How often the record is read for wishes of other operators.
 const RECORD_EVERY: Duration = Duration::from_secs(5);
+
+/// How long the pods of a deleted workload may take to follow it before they are told as not restored.
+const PODS_GO: Duration = Duration::from_secs(15);
 
 /// What the loop works with.
 pub struct Drive<'a, C, S> {
@@ -102,7 +105,7 @@ pub async fn drive<C: Cluster + Sync, S: Store + Sync>(
     loop {
         state.wait(&mut pods, &mut commands, journal).await;
         if let Some(stop) = state.stop.take() {
-            let result = rollout.stopped(stop, &state.observation(None, Vec::new()));
+            let result = state.leave(stop, &mut rollout, &mut pods).await;
             report(clock.now(), &Event::Result(Box::new(result.clone())));
             return Ok((result, state.hold));
         }
@@ -193,6 +196,32 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             self.deadline = None;
             self.command = Some(Command::TimedOut);
         }
+    }
+
+    /// The result of a process that may not write any more. Record and lease go when the workload goes: what looks like
+    /// another operator may be that.
+    async fn leave(
+        &mut self,
+        stop: Stop,
+        rollout: &mut Rollout,
+        pods: &mut BoxStream<'static, PodChange>,
+    ) -> RunResult {
+        if matches!(stop, Stop::LostLock { .. })
+            && let Ok(seen) = self.cluster.workload(&self.reference).await
+        {
+            self.sighting.see_workload(seen);
+        }
+        let WorkloadSighting::Gone(message) = self.sighting.workload.clone() else {
+            return rollout.stopped(stop, &self.observation(None, Vec::new()));
+        };
+        let until = Instant::now() + PODS_GO;
+        while !rollout.are_pods_gone(&self.observation(None, Vec::new())) {
+            tokio::select! {
+                Some(change) = pods.next() => self.sighting.note(change, self.clock.now()),
+                () = tokio::time::sleep_until(until) => break,
+            }
+        }
+        rollout.workload_gone(message, &self.observation(None, Vec::new()))
     }
 
     fn next_look(&self) -> Instant {

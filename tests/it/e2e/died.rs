@@ -105,7 +105,7 @@ fn interrupted_and_resumed(#[case] signal: &str, #[case] code: i32, #[values(V1_
     running.signal(signal);
     let stopped = running.end().expect(code);
     assert!(
-        stopped.result()["next"][0].as_str().unwrap().contains("kubectl kapr resume deployment.apps/web"),
+        stopped.result()["next"][0].as_str().unwrap().contains("kubectl kapr resume deployment/web"),
         "{stopped:?}"
     );
     let number = if signal == "INT" { 2 } else { 15 };

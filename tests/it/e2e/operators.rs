@@ -20,7 +20,7 @@ fn one_works_the_other_is_told_and_takes_over_when_it_is_gone(#[values(V1_37, V1
     let rollout = ["rollout", "deploy/web", "--set", FIRST, "--yes", "-o=json"];
     let second = place.spawn_as("bob", "laptop", &rollout).end().expect(6);
     let who = format!("ann@desk (pid {})", first.id());
-    assert!(second.stderr.contains(&format!("deployment.apps/web is held by {who} since 20")), "{}", second.stderr);
+    assert!(second.stderr.contains(&format!("deployment/web is held by {who} since 20")), "{}", second.stderr);
     assert!(second.took.as_secs() < 40, "took {:?}", second.took);
 
     first.kill();
