@@ -6,6 +6,7 @@ pub mod check;
 pub mod completion;
 pub mod conduct;
 pub mod confirm;
+pub mod demo;
 pub mod flags;
 pub mod plan;
 pub mod policy_flags;
@@ -14,6 +15,7 @@ pub mod reference;
 pub mod resume;
 pub mod revision;
 pub mod rollout;
+pub mod sandbox;
 pub mod session;
 pub mod signals;
 pub mod wanted_args;
@@ -57,6 +59,8 @@ pub enum Command {
     Abort(resume::AbortArgs),
     Revision(revision::RevisionArgs),
     Check(check::CheckArgs),
+    Demo(demo::DemoArgs),
+    Sandbox(sandbox::SandboxArgs),
     Completion(completion::CompletionArgs),
     #[command(hide = true)]
     Reference(reference::ReferenceArgs),
@@ -83,6 +87,8 @@ pub async fn run(cli: Cli) -> CommandResult {
             resume::run(Verb::Abort, &args.on, &Session::open(&kube, &output, "abort").await?).await
         }
         Command::Revision(args) => revision::run(&args, &revision_namespace(&kube)).await,
+        Command::Demo(args) => demo::run(&args, &output).await,
+        Command::Sandbox(args) => sandbox::run(&args).await,
         Command::Check(args) => check_command(&args, &kube, &output).await,
         Command::Completion(args) => {
             completion::run(&args, &mut std::io::stdout())

@@ -84,6 +84,8 @@ struct Loop<'a, C, S> {
     reading_record: bool,
     deadline: Option<Instant>,
     wake_at: Option<Instant>,
+    /// The record went with its workload: nothing is written or patched any more, the pods are watched to their end.
+    record_gone: bool,
     /// This process may not go on, and may not write either.
     stop: Option<Stop>,
     waiting: Option<WaitingOn>,
@@ -162,6 +164,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             reading_record: false,
             deadline,
             wake_at: None,
+            record_gone: false,
             stop: None,
             waiting: None,
         }
@@ -188,6 +191,9 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
         }
         while let Some(Some(change)) = pods.next().now_or_never() {
             self.sighting.note(change, self.clock.now());
+        }
+        if let Some((_, by)) = &journal.record.wish {
+            self.command.get_or_insert(Command::Supersede { by: by.clone() });
         }
         if let Some(message) = self.sighting.refused.take() {
             self.stop = Some(Stop::Refused { message });
@@ -260,7 +266,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 .boxed(),
             );
         }
-        if !self.reading_record && now >= self.record_due {
+        if !self.reading_record && now >= self.record_due && !self.record_gone {
             self.reading_record = true;
             let (subject, version) = (journal.subject.clone(), journal.version().clone());
             self.inputs.push(async move { Input::Record(version, Box::new(store.read(&subject).await)) }.boxed());
@@ -288,6 +294,10 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 self.budget = budget;
                 if let Ok(workload) = *seen {
                     self.sighting.see_workload(workload);
+                    if self.record_gone && self.sighting.known_workload().is_some() {
+                        let message = "the record of the run was removed while it worked".to_owned();
+                        self.stop = Some(Stop::Refused { message });
+                    }
                 }
             }
             Input::Record(version, read) => {
@@ -297,14 +307,20 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 if let Ok(stored) = *read
                     && version == *journal.version()
                 {
-                    if journal.take_in(stored) == Appended::Lost {
-                        self.stop = Some(Stop::LostLock { holder: "another operator".to_owned() });
-                    } else if let Some((_, by)) = &journal.record.wish {
-                        self.command.get_or_insert(Command::Supersede { by: by.clone() });
+                    match journal.take_in(stored) {
+                        Appended::Done => {}
+                        Appended::Lost => self.stop = Some(lost_to_somebody()),
+                        Appended::Vanished => self.note_vanished(),
                     }
                 }
             }
         }
+    }
+
+    /// The record is gone. Either its workload is, or somebody removed the record under us.
+    fn note_vanished(&mut self) {
+        self.record_gone = true;
+        self.workload_due = Instant::now();
     }
 
     fn note_renewed(&mut self, hold: Hold, renewed: Renewed) {
@@ -359,6 +375,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
     ) -> Result<bool, EngineError> {
         for effect in effects {
             match effect {
+                _ if self.record_gone => {}
                 Effect::Record(entries) => {
                     let (now, store) = (self.clock.now(), self.store);
                     let mut told = false;
@@ -369,9 +386,13 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                             report(now, &Event::Waiting { on });
                         }
                     };
-                    if journal.append(store, entries, now, trouble).await? == Appended::Lost {
-                        self.stop = Some(Stop::LostLock { holder: "another operator".to_owned() });
-                        return Ok(false);
+                    match journal.append(store, entries, now, trouble).await? {
+                        Appended::Done => {}
+                        Appended::Lost => {
+                            self.stop = Some(lost_to_somebody());
+                            return Ok(false);
+                        }
+                        Appended::Vanished => self.note_vanished(),
                     }
                     self.record_due = Instant::now() + RECORD_EVERY;
                 }
@@ -397,4 +418,9 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             .boxed(),
         );
     }
+}
+
+/// Who it was stands in the record; this process may not even be able to read it.
+fn lost_to_somebody() -> Stop {
+    Stop::LostLock { holder: "another operator".to_owned() }
 }

@@ -132,7 +132,15 @@ impl Hold {
                 (self.version, self.renewed) = (lease.version, before);
                 Renewed::Yes
             }
-            Ok(lease) => Renewed::Lost(lease.and_then(|lease| lease.holder).unwrap_or_else(|| "nobody".to_owned())),
+            Ok(Some(lease)) => Renewed::Lost(lease.holder.unwrap_or_else(|| "nobody".to_owned())),
+            // Gone with its workload, or deleted by hand: nobody else holds it.
+            Ok(None) => match store.hold_lease(&self.subject, None, &self.identity, true).await {
+                Ok(version) => {
+                    (self.version, self.renewed) = (version, before);
+                    Renewed::Yes
+                }
+                Err(error) => Renewed::Unknown(error.to_string()),
+            },
             Err(error) => Renewed::Unknown(error.to_string()),
         }
     }

@@ -6,4 +6,8 @@ mod cluster_edge;
 #[cfg(test)]
 mod connect;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod e2e;
+#[cfg(test)]
+mod runs;

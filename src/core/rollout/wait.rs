@@ -38,7 +38,13 @@ impl Rollout {
                 Some(WaitingOn { reason: WaitReason::Pause, since: *since, until })
             }
             Stage::RollingBack { .. } => self.slowest(observation, held, true),
-            Stage::Stepping { .. } => self.slowest(observation, held, false),
+            Stage::Stepping { .. } => match self.empty_since {
+                Some(since) => {
+                    let until = Some(after(since, self.run.started.policy.resize_timeout));
+                    Some(WaitingOn { reason: WaitReason::NoPods, since, until })
+                }
+                None => self.slowest(observation, held, false),
+            },
             Stage::Ended { .. } => None,
         }
     }
