@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod captured;
+#[cfg(test)]
 mod cluster_edge;
 #[cfg(test)]
 mod connect;

@@ -1,5 +1,6 @@
 //! What a run waits for, told from the states of its pods; and the result it ends with.
 
+use super::cause::Cause;
 use super::event::PodState;
 use super::observation::{Observation, WorkloadSighting};
 use super::outcome::{Conclusion, Ending, PodResult, RunResult, Stop};
@@ -171,6 +172,11 @@ impl Rollout {
         let command = |verb: &str| format!("kubectl kapr {verb} {workload}");
         let history = format!("kubectl kapr history {workload} --run {}", self.run.started.run);
         match conclusion {
+            // The record went with the workload: there is nothing to look at.
+            Conclusion::Ended(
+                Ending::RolledBack { cause: Cause::WorkloadGone { .. } }
+                | Ending::RollbackIncomplete { cause: Cause::WorkloadGone { .. } },
+            ) => Vec::new(),
             Conclusion::Ended(Ending::ValidatedWithoutPersistence | Ending::RollbackIncomplete { .. }) => {
                 vec![command("status"), command("rollback")]
             }
@@ -199,7 +205,7 @@ pub(super) fn exit_of(conclusion: &Conclusion, except: bool) -> Exit {
         Conclusion::Ended(
             Ending::ValidatedWithoutPersistence
             | Ending::Aborted { .. }
-            | Ending::RolledBack { cause: super::cause::Cause::Asked { .. } },
+            | Ending::RolledBack { cause: Cause::Asked { .. } },
         ) => Exit::Done,
         Conclusion::Ended(Ending::RolledBack { .. }) => Exit::RolledBack,
         Conclusion::Ended(Ending::RollbackIncomplete { .. }) => Exit::RollbackIncomplete,
