@@ -198,7 +198,7 @@ impl Drop for Stage {
 
 /// Scales the other workload down once a pod has waited for room for a while.
 async fn make_room(sandbox: Sandbox) {
-    let deferred = sandbox.wait_until(Duration::from_secs(120), |view| {
+    let deferred = sandbox.wait_until(Duration::from_mins(2), |view| {
         view.list("pods", "shop").iter().any(|pod| pod["status"]["conditions"].to_string().contains("Deferred"))
     });
     if deferred.await.is_err() {

@@ -62,6 +62,7 @@ enum Input {
     Record(Version, Box<Result<Stored, StoreError>>),
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "three requests that may be on their way at any time, and one fact")]
 struct Loop<'a, C, S> {
     cluster: &'a C,
     store: &'a S,
