@@ -35,6 +35,8 @@ pub struct Behaviour {
     pub memory_usage: i64,
     /// The kubelet admits a resize and never actuates it (`stubborn`).
     pub stubborn: bool,
+    /// The kubelet writes admission and actuation as one status, as a loaded one does (`coalesces`).
+    pub coalesces: bool,
     /// The kubelet reads nothing of the pod's changes (`deaf`).
     pub deaf: bool,
     /// The containers crash this long after a resize, again and again while the values differ from those they were
@@ -66,6 +68,7 @@ impl Default for Behaviour {
             retry_period: Duration::from_secs(10),
             memory_usage: 4 << 20,
             stubborn: false,
+            coalesces: false,
             deaf: false,
             crash_after_resize: None,
             oom_after_resize: None,
@@ -93,6 +96,7 @@ impl Behaviour {
             "retry-period" => set(&mut self.retry_period),
             "memory-usage" => self.memory_usage = quantity::units(text).unwrap_or(self.memory_usage),
             "stubborn" => self.stubborn = yes,
+            "coalesces" => self.coalesces = yes,
             "deaf" => self.deaf = yes,
             "crash-after-resize" => self.crash_after_resize = time(),
             "oom-after-resize" => self.oom_after_resize = time(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kapr::sandbox::{NodeConfig, Sandbox, SandboxConfig, Version};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -35,15 +35,21 @@ pub async fn on_real(case: &str, run: impl AsyncFnOnce(&Cluster)) {
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(path).expect("KAPR_TEST_KUBECONFIG names a kubeconfig");
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .expect("the kubeconfig is complete");
+    // A hidden retry of 429 would turn a refused eviction into minutes of waiting.
+    config.default_retry = false;
     let client = kube::Client::try_from(config).expect("a client");
     let cluster = Cluster::open(client, case, None).await;
-    run(&cluster).await;
+    let outcome = std::panic::AssertUnwindSafe(run(&cluster)).catch_unwind().await;
+    // Also after a failure: what a case leaves behind takes room from the others.
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let now = DeleteParams::background();
     namespaces.delete(&cluster.namespace, &now).await.expect("the namespace is deleted");
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 impl Cluster {

@@ -65,6 +65,7 @@ fn an_abort_leaves_the_pods_as_they_are(#[values(V1_37, V1_34)] version: Version
     running.signal("INT");
     running.end().expect(130);
     assert_eq!(place.last_run("web").stopped, Some(Stop::Interrupted { signal: 2 }));
+    assert_eq!(place.holder("web"), None, "the lease was given back");
 
     let aborted = place.kapr(&["abort", "deploy/web", "--yes", "-o=json"]).expect(0);
     assert_eq!(aborted.result()["outcome"], "Aborted");
