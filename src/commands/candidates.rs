@@ -1,4 +1,4 @@
-//! Values that a shell offers on <TAB>: names from the kubeconfig, and names from the cluster if it answers at once.
+//! Values that a shell offers on Tab: names from the kubeconfig, and names from the cluster if it answers at once.
 //! Every failure is an empty list: this runs in the middle of a command line. May not: write anything anywhere.
 
 use std::time::Duration;

@@ -261,7 +261,7 @@ mod tests {
         run(&args, Cli::command()).unwrap();
         let old = dir.path().join("docs/man/kubectl-kapr-old.1");
         std::fs::write(&old, "").unwrap();
-        assert_eq!(stale(Cli::command(), dir.path()).unwrap(), [old.clone()]);
+        assert_eq!(stale(Cli::command(), dir.path()).unwrap(), std::slice::from_ref(&old));
         run(&args, Cli::command()).unwrap();
         assert!(!old.exists());
     }

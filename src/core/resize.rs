@@ -153,13 +153,8 @@ mod tests {
 
     const AT: &[(&str, &str)] = &[("app", "requests.cpu=200m,limits.memory=1Gi")];
 
-    fn condition(reason: &str, generation: Option<i64>) -> Option<ResizeCondition> {
-        Some(ResizeCondition {
-            reason: reason.into(),
-            message: "words".into(),
-            observed_generation: generation,
-            since: None,
-        })
+    fn condition(reason: &str, generation: Option<i64>) -> ResizeCondition {
+        ResizeCondition { reason: reason.into(), message: "words".into(), observed_generation: generation, since: None }
     }
 
     /// A pod that asks for the wanted values, in generation 5, changed by each row of the table.
@@ -194,7 +189,7 @@ mod tests {
     // A condition of an older resize does not speak about this one.
     #[case("Infeasible", Some(4), ResizeState::Applied)]
     fn pending(#[case] reason: &str, #[case] generation: Option<i64>, #[case] want: ResizeState) {
-        assert_eq!(seen(|view| view.resize_pending = condition(reason, generation)), want);
+        assert_eq!(seen(|view| view.resize_pending = Some(condition(reason, generation))), want);
     }
 
     #[rstest]
@@ -203,7 +198,7 @@ mod tests {
     // An error text may outlive its cause until the kubelet has seen the new generation through.
     #[case("Error", Some(4), ResizeState::InProgress)]
     fn in_progress(#[case] reason: &str, #[case] generation: Option<i64>, #[case] want: ResizeState) {
-        assert_eq!(seen(|view| view.resize_in_progress = condition(reason, generation)), want);
+        assert_eq!(seen(|view| view.resize_in_progress = Some(condition(reason, generation))), want);
     }
 
     #[test]

@@ -134,7 +134,9 @@ fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        !before.is_some_and(is_name) && !(word.ends_with(is_name) && after.is_some_and(is_name))
+        let begins_earlier = before.is_some_and(is_name);
+        let goes_on = word.ends_with(is_name) && after.is_some_and(is_name);
+        !begins_earlier && !goes_on
     })
 }
 

@@ -23,11 +23,11 @@ fn rendered() -> String {
     let mut out = String::new();
     for line in template.lines() {
         let indent = &line[..line.len() - line.trim_start().len()];
-        match line.trim().strip_prefix("{{addURIAndSha \"").and_then(|rest| rest.strip_suffix("\" .TagName }}")) {
-            // The bot indents its second line by four, whatever the first one has.
-            Some(uri) => out.push_str(&format!("{indent}uri: {uri}\n    sha256: {SUM}\n")),
-            None => out.push_str(&format!("{line}\n")),
-        }
+        let uri = line.trim().strip_prefix("{{addURIAndSha \"").and_then(|rest| rest.strip_suffix("\" .TagName }}"));
+        // The bot indents its second line by four, whatever the first one has.
+        let filled = uri.map(|uri| format!("{indent}uri: {uri}\n    sha256: {SUM}"));
+        out.push_str(filled.as_deref().unwrap_or(line));
+        out.push('\n');
     }
     let out = out.replace("{{ .TagName }}", TAG);
     assert!(!out.contains("{{"), "not filled in:\n{out}");

@@ -217,7 +217,7 @@ fn quick(max_in_flight: usize) -> Policy {
         pause: Duration::from_secs(3),
         min_ready: Duration::from_secs(1),
         max_in_flight,
-        resize_timeout: Duration::from_secs(3600),
+        resize_timeout: Duration::from_hours(1),
         ..Policy::default()
     }
 }
@@ -348,7 +348,7 @@ fn an_interrupt_waits_for_answers_and_starts_nothing() {
 fn no_time_runs_out_while_the_server_does_not_answer() {
     let mut world = World::new(5, Policy { resize_timeout: Duration::from_secs(10), ..quick(4) });
     world.look(None);
-    world.pass(Duration::from_secs(3600));
+    world.pass(Duration::from_hours(1));
     let rollout = world.process.take().unwrap();
     let observation = Observation {
         now: world.now,
