@@ -10,20 +10,18 @@ use tokio::time::Instant;
 use super::session::Session;
 use crate::clock::{Clock, SystemClock};
 use crate::core::exit::Exit;
-use crate::core::journal::{Entry, Record};
 use crate::core::revision::Revision;
 use crate::core::rollout::event::Event;
 use crate::core::rollout::observation::Command;
 use crate::core::workload::WorkloadView;
-use crate::engine::{Intention, Operator};
+use crate::engine::{Decide, Intention, Operator};
 use crate::error::{CommandError, CommandResult};
 use crate::render::{Reporter, Streams, TICK, live, reporter};
 
 /// What a command wants done.
 pub struct Task<'a> {
     pub workload: WorkloadView,
-    /// Looks at the record under the lock and says what to write first.
-    pub decide: Box<dyn FnOnce(&Record) -> CommandResult<Vec<Entry>> + Send + 'a>,
+    pub decide: Decide<'a, CommandError>,
     /// Given to the machine at once: roll back, abort.
     pub command: Option<Command>,
     pub timeout: Option<Duration>,

@@ -17,7 +17,7 @@ pub const FIELD_MANAGER: &str = "kubectl-kapr";
 
 // kubectl's connection flags, accepted before and after the subcommand. Not a doc comment: clap would make it the help
 // text of the command that flattens this.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection options")]
 pub struct KubeFlags {
     /// Path to the kubeconfig file to use for CLI requests

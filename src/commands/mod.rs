@@ -7,6 +7,7 @@ pub mod check;
 pub mod completion;
 pub mod conduct;
 pub mod confirm;
+pub mod demo;
 pub mod document;
 pub mod flags;
 pub mod history;
@@ -17,6 +18,7 @@ pub mod reference;
 pub mod resume;
 pub mod revision;
 pub mod rollout;
+pub mod sandbox;
 pub mod session;
 pub mod signals;
 pub mod status;
@@ -40,6 +42,8 @@ use crate::error::{CommandError, CommandResult};
     version,
     max_term_width = 100,
     subcommand_required = true,
+    // As in kubectl, the last one wins: an alias with defaults can be corrected on the command line.
+    args_override_self = true,
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -64,6 +68,8 @@ pub enum Command {
     Allow(allow::AllowArgs),
     Revision(revision::RevisionArgs),
     Check(check::CheckArgs),
+    Demo(demo::DemoArgs),
+    Sandbox(sandbox::SandboxArgs),
     Completion(completion::CompletionArgs),
     #[command(hide = true)]
     Reference(reference::ReferenceArgs),
@@ -94,6 +100,8 @@ pub async fn run(cli: Cli) -> CommandResult {
             resume::run(Verb::Abort, &args.on, &Session::open(&kube, &output, "abort").await?).await
         }
         Command::Revision(args) => revision::run(&args, &revision_namespace(&kube)).await,
+        Command::Demo(args) => demo::run(&args, &output).await,
+        Command::Sandbox(args) => sandbox::run(&args).await,
         Command::Check(args) => check_command(&args, &kube, &output).await,
         Command::Completion(args) => {
             completion::run(&args, &mut std::io::stdout())
@@ -138,5 +146,17 @@ mod tests {
     #[test]
     fn the_command_tree_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_flag_wins_and_lists_grow() {
+        let line =
+            "kapr rollout -n a deploy --set a=requests.cpu=1 -n b web --pause 5m --set b=requests.cpu=1 --pause 1s";
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!(cli.kube.namespace.as_deref(), Some("b"));
+        let Command::Rollout(args) = cli.command else { panic!("not a rollout") };
+        assert_eq!(args.wanted.policy.pause, Some(std::time::Duration::from_secs(1)));
+        assert_eq!(args.wanted.set.len(), 2);
+        assert_eq!(args.wanted.workload, ["deploy", "web"]);
     }
 }

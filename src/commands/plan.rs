@@ -92,7 +92,7 @@ pub async fn preview(
         for (pod, pods, answer) in answers {
             match answer {
                 ResizeAnswer::Refused { message } => {
-                    refused.push(RefusedShape { pod, pods, refusal: named(message) });
+                    refused.push(RefusedShape { pod, pods, refusal: named(&message) });
                 }
                 ResizeAnswer::Forbidden { message } => {
                     return Err(CommandError::refused(message).hint("`kubectl kapr check` names each missing right"));
@@ -112,8 +112,8 @@ pub async fn preview(
 }
 
 /// Which admission plugin spoke, from its words.
-fn named(words: String) -> Refusal {
-    let words = crate::render::text::clean(&words).into_owned();
+fn named(words: &str) -> Refusal {
+    let words = crate::render::text::clean(words).into_owned();
     if words.contains("exceeded quota") {
         Refusal::ResourceQuota { words }
     } else if words.contains("usage per Container")

@@ -77,10 +77,10 @@ pub async fn run(verb: Verb, args: &OnRun, session: &Session) -> CommandResult {
     session.output.output.expect_one_of(&["table", "wide", "json"]).map_err(CommandError::usage)?;
     session.expect_resize()?;
     let reference = args.workload.resolve(&session.connection.namespace)?;
+    preflight::rights(session, &reference.namespace).await?;
     let workload = session.workload(&reference).await?;
     let record = Journal::open(&session.store, subject(&workload), &session.holder.operator).await?.record;
     let found = fit(verb, &record, &reference.to_string())?;
-    preflight::rights(session, &reference.namespace).await?;
     let question = format!(
         "{} run {} (revision {}) of {reference} in namespace {} of context {}: {} pods have an intent.",
         capital(verb.name()),

@@ -71,6 +71,10 @@ pub async fn run(args: &RolloutArgs, session: &Session) -> CommandResult {
 async fn one(args: &RolloutArgs, session: &Session, decided: &Decided) -> CommandResult {
     let reference = &decided.recommendation.workload;
     let revision = Revision::of(&decided.recommendation);
+    // Before anything is asked that would be forbidden: a single refusal names every right that is missing.
+    if args.dry_run == DryRun::None {
+        preflight::rights(session, &reference.namespace).await?;
+    }
     let workload = session.workload(reference).await?;
     let record = Journal::open(&session.store, subject(&workload), &session.holder.operator).await?.record;
     if let Admission::Denied(denial) = admit(&record, &revision) {
@@ -81,7 +85,6 @@ async fn one(args: &RolloutArgs, session: &Session, decided: &Decided) -> Comman
         print_plan(session, decided, &preview)?;
         return Ok(Exit::Done);
     }
-    preflight::rights(session, &reference.namespace).await?;
     let question = match admit(&record, &revision) {
         Admission::Continue(run) => format!("Go on with run {} of", run.started.run),
         Admission::Supersede(run) => format!("Supersede run {} of", run.started.run),

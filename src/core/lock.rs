@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// How long a holder may be silent before another may take over.
-pub const LEASE_DURATION: Duration = Duration::from_secs(60);
+pub const LEASE_DURATION: Duration = Duration::from_mins(1);
 
 /// How often a holder shows that it is alive.
 pub const RENEW_EVERY: Duration = Duration::from_secs(15);

@@ -25,6 +25,8 @@ pub enum Appended {
     Done,
     /// Somebody else wrote: this process does not hold the workload any more.
     Lost,
+    /// The record is gone: it goes with its workload.
+    Vanished,
 }
 
 impl Journal {
@@ -64,6 +66,7 @@ impl Journal {
                     Ok(CaughtUp::Written) => return Ok(Appended::Done),
                     Ok(CaughtUp::Passed) => {}
                     Ok(CaughtUp::Overtaken) => return Ok(Appended::Lost),
+                    Ok(CaughtUp::Vanished) => return Ok(Appended::Vanished),
                     Err(error @ StoreError::Unknown { .. }) => {
                         trouble(&error);
                         tokio::time::sleep(RETRY).await;
@@ -89,6 +92,8 @@ impl Journal {
     pub fn take_in(&mut self, stored: Stored) -> Appended {
         if stored.version == self.version {
             Appended::Done
+        } else if self.has_vanished(&stored) {
+            Appended::Vanished
         } else if only_notes(&self.record, &stored.record) {
             (self.record, self.version) = (stored.record, stored.version);
             Appended::Done
@@ -105,11 +110,19 @@ impl Journal {
             (self.record, self.version) = (stored.record, stored.version);
             return Ok(CaughtUp::Written);
         }
+        if self.has_vanished(&stored) {
+            return Ok(CaughtUp::Vanished);
+        }
         if stored.version != self.version && only_notes(&self.record, &stored.record) {
             (self.record, self.version) = (stored.record, stored.version);
             return Ok(CaughtUp::Passed);
         }
         Ok(CaughtUp::Overtaken)
+    }
+
+    /// There was a record of this workload, and now there is none.
+    fn has_vanished(&self, stored: &Stored) -> bool {
+        matches!(self.version, Version::Present { .. }) && !matches!(stored.version, Version::Present { .. })
     }
 
     fn unreadable(&self, reason: String) -> StoreError {
@@ -123,6 +136,7 @@ enum CaughtUp {
     /// Somebody left a wish or allowed a revision in between; the write can be made now.
     Passed,
     Overtaken,
+    Vanished,
 }
 
 /// Whether `now` differs from `before` only by what anybody may write without holding the workload: a wish to take over,

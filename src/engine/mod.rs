@@ -10,7 +10,7 @@ mod watch;
 pub use drive::{Drive, drive};
 pub use hold::{Hold, HoldError, Holder, acquire};
 pub use journal::{Appended, Journal};
-pub use operate::{Failed, Intention, Operator};
+pub use operate::{Decide, Failed, Intention, Operator};
 pub use watch::{Reader, Show};
 
 use jiff::Timestamp;

@@ -34,11 +34,13 @@ pub struct Operator<'a, C, S> {
     pub context: Option<String>,
 }
 
+/// Looks at the record under the lock and says what to write first, or declines.
+pub type Decide<'a, E> = Box<dyn FnOnce(&Record) -> Result<Vec<Entry>, E> + Send + 'a>;
+
 /// What is to be done once the workload is held.
 pub struct Intention<'a, E> {
     pub workload: WorkloadView,
-    /// Looks at the record under the lock and says what to write first, or declines.
-    pub decide: Box<dyn FnOnce(&Record) -> Result<Vec<Entry>, E> + Send + 'a>,
+    pub decide: Decide<'a, E>,
     /// What the machine is told at once: roll back, abort.
     pub first: Option<Command>,
     /// For the running process: signals.
@@ -79,13 +81,22 @@ async fn interrupt(commands: &mut mpsc::UnboundedReceiver<Command>) -> i32 {
 
 /// How long a wish to supersede waits for the working operator to stop: it looks at the record every 5 s and then only
 /// has to let its requests be answered.
-const SUPERSEDE_PATIENCE: Duration = Duration::from_secs(120);
+const SUPERSEDE_PATIENCE: Duration = Duration::from_mins(2);
 
 impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
     /// Works until the run ends or this process has to stop, and gives the workload back in every case.
-    pub async fn operate<E>(&self, intention: Intention<'_, E>, report: Report<'_>) -> Result<RunResult, Failed<E>> {
+    pub async fn operate<E>(
+        &self,
+        mut intention: Intention<'_, E>,
+        report: Report<'_>,
+    ) -> Result<RunResult, Failed<E>> {
         let subject = Subject { workload: intention.workload.reference.clone(), uid: intention.workload.uid.clone() };
-        let hold = self.take_hold(&subject, intention.supersede.as_ref(), report).await?;
+        let supersede = intention.supersede.take();
+        let hold = tokio::select! {
+            biased;
+            signal = interrupt(&mut intention.commands) => return Err(Failed::Interrupted { signal }),
+            hold = self.take_hold(&subject, supersede.as_ref(), report) => hold?,
+        };
         let last = hold.clone();
         match self.with_hold(subject, intention, hold, report).await {
             Ok((result, hold)) => {
@@ -114,7 +125,7 @@ impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
         let resumed = !entries.iter().any(|entry| matches!(entry, Entry::RunStarted(_)));
         if !entries.is_empty() {
             let appended = journal.append(self.store, entries, self.clock.now(), |_| {}).await;
-            if appended.map_err(|e| engine(e.into()))? == Appended::Lost {
+            if appended.map_err(|e| engine(e.into()))? != Appended::Done {
                 return Err(Failed::Overtaken);
             }
         }
@@ -160,8 +171,14 @@ impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
         report: Report<'_>,
     ) -> Result<Hold, Failed<E>> {
         let started = Instant::now();
-        let mut wished = false;
         let mut told = false;
+        // Asked at once: a working operator stops sooner, and a dead one does not mind.
+        if let Some(revision) = supersede
+            && let Some(lease) = self.store.read_lease(subject).await.map_err(|e| Failed::Engine(e.into()))?
+            && lease.holder.is_some()
+        {
+            self.wish(subject, revision, report).await.map_err(Failed::Engine)?;
+        }
         loop {
             let waiting = |lease: &LeaseView, left: Duration| {
                 if !std::mem::replace(&mut told, true) {
@@ -174,12 +191,7 @@ impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
             };
             match acquire(self.store, subject, self.holder, waiting).await {
                 Ok(hold) => return Ok(hold),
-                Err(HoldError::Held { .. }) if supersede.is_some() && started.elapsed() < SUPERSEDE_PATIENCE => {
-                    if let Some(revision) = supersede.filter(|_| !wished) {
-                        self.wish(subject, revision, report).await.map_err(Failed::Engine)?;
-                        wished = true;
-                    }
-                }
+                Err(HoldError::Held { .. }) if supersede.is_some() && started.elapsed() < SUPERSEDE_PATIENCE => {}
                 Err(error) => return Err(Failed::Hold(error)),
             }
         }

@@ -151,12 +151,7 @@ impl Sandbox {
         let shared = Shared::start(config);
         shared.world(|world| {
             for name in ["default", "kube-system"] {
-                let metadata = world.metadata("", name);
-                world.put(
-                    &registry::NAMESPACES,
-                    json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata,
-                        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}),
-                );
+                writes::create_namespace(world, name);
             }
             for node in nodes {
                 let mut metadata = world.metadata("", &node.name);

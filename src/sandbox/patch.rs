@@ -121,22 +121,49 @@ fn merge_list(list: &mut Value, items: Vec<Value>, parent: &str, field: &str) {
         *old = items.into_iter().filter(|i| i.get("$patch").is_none()).collect();
         return;
     }
+    let named: Vec<Value> =
+        items.iter().filter(|i| i.get("$patch").is_none()).filter_map(|i| i.get(key).cloned()).collect();
+    let before: Vec<Value> = old.iter().filter_map(|o| o.get(key).cloned()).collect();
     for item in items {
-        let at = old.iter().position(|o| o.get(key).is_some() && o.get(key) == item.get(key));
-        let deletes = item.get("$patch").and_then(Value::as_str) == Some("delete");
-        match (at, deletes) {
-            (Some(at), true) => {
-                old.remove(at);
-            }
-            (None, true) => {}
-            (Some(at), false) => strategic(&mut old[at], item, field),
-            (None, false) => {
-                let mut fresh = Value::Null;
-                strategic(&mut fresh, item, field);
-                old.push(fresh);
-            }
+        join(old, item, key, field);
+    }
+    reorder(old, key, &named, &before);
+}
+
+fn join(list: &mut Vec<Value>, item: Value, key: &str, field: &str) {
+    let at = list.iter().position(|o| o.get(key).is_some() && o.get(key) == item.get(key));
+    let deletes = item.get("$patch").and_then(Value::as_str) == Some("delete");
+    match (at, deletes) {
+        (Some(at), true) => {
+            list.remove(at);
+        }
+        (None, true) => {}
+        (Some(at), false) => strategic(&mut list[at], item, field),
+        (None, false) => {
+            let mut fresh = Value::Null;
+            strategic(&mut fresh, item, field);
+            list.push(fresh);
         }
     }
+}
+
+/// The order a real server leaves: the items of the patch in the patch's order, the others in theirs, merged by where
+/// they were before; an item that is new comes before those that it is compared with. So a patch that names two
+/// containers in the wrong order reorders them.
+fn reorder(list: &mut Vec<Value>, key: &str, named: &[Value], before: &[Value]) {
+    let place = |order: &[Value], item: &Value| order.iter().position(|k| Some(k) == item.get(key));
+    let (mut patched, others): (Vec<Value>, Vec<Value>) =
+        std::mem::take(list).into_iter().partition(|item| place(named, item).is_some());
+    patched.sort_by_key(|item| place(named, item));
+    let (mut patched, mut others) = (patched.into_iter().peekable(), others.into_iter().peekable());
+    while let Some(item) = patched.peek() {
+        let first = others.peek().is_none_or(|other| match (place(before, item), place(before, other)) {
+            (Some(a), Some(b)) => a < b,
+            _ => true,
+        });
+        list.extend(if first { patched.next() } else { others.next() });
+    }
+    list.extend(others);
 }
 
 /// RFC 6902; the whole patch or nothing.
@@ -236,6 +263,19 @@ mod tests {
             result["spec"]["containers"],
             json!([{"name": "a", "resources": {"requests": {"cpu": "2"}}}, {"name": "b"}])
         );
+    }
+
+    #[test]
+    fn strategic_merge_orders_as_the_patch_does() {
+        let names = |patch: Value| -> Vec<String> {
+            let result =
+                patched("strategic-merge-patch+json", &json!({"spec": {"containers": patch}})).expect("a patch");
+            let list = result["spec"]["containers"].as_array().cloned().unwrap_or_default();
+            list.iter().filter_map(|c| c["name"].as_str().map(str::to_owned)).collect()
+        };
+        assert_eq!(names(json!([{"name": "b", "x": 1}])), ["a", "b"]);
+        assert_eq!(names(json!([{"name": "b"}, {"name": "a"}])), ["b", "a"]);
+        assert_eq!(names(json!([{"name": "new"}])), ["new", "a", "b"]);
     }
 
     #[test]

@@ -51,8 +51,9 @@ pub(super) fn check(old: &Value, new: &Value, minor: u32) -> Result<(), Failure>
         return refuse(&[Cause::forbidden("spec", "pods with pod-level resources cannot be resized")]);
     }
     let mut causes = defaults::check_containers(&new["spec"], "spec");
-    if let Some(cause) = same_containers(old, new) {
-        causes.push(cause);
+    let moved = same_containers(old, new);
+    if !moved.is_empty() {
+        causes.extend(moved);
         return refuse(&causes);
     }
     if resources::qos(&old["spec"]) != resources::qos(&new["spec"]) {
@@ -67,21 +68,22 @@ pub(super) fn check(old: &Value, new: &Value, minor: u32) -> Result<(), Failure>
     if causes.is_empty() { Ok(()) } else { refuse(&causes) }
 }
 
-fn same_containers(old: &Value, new: &Value) -> Option<Cause> {
+fn same_containers(old: &Value, new: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
     for field in ["containers", "initContainers"] {
         let list = |pod: &Value| pod["spec"][field].as_array().cloned().unwrap_or_default();
         let (before, after) = (list(old), list(new));
         if before.len() != after.len() {
             let sentence = "containers may not be added or removed on resize";
-            return Some(Cause::forbidden(format!("spec.{field}"), sentence));
+            causes.push(Cause::forbidden(format!("spec.{field}"), sentence));
+            continue;
         }
-        let renamed = before.iter().zip(&after).position(|(a, b)| a["name"] != b["name"]);
-        if let Some(index) = renamed {
+        for (index, _) in before.iter().zip(&after).enumerate().filter(|(_, (a, b))| a["name"] != b["name"]) {
             let sentence = "containers may not be renamed or reordered on resize";
-            return Some(Cause::forbidden(format!("spec.{field}[{index}].name"), sentence));
+            causes.push(Cause::forbidden(format!("spec.{field}[{index}].name"), sentence));
         }
     }
-    None
+    causes
 }
 
 fn pairs<'a>(old: &'a Value, new: &'a Value, field: &'a str) -> impl Iterator<Item = (usize, &'a Value, &'a Value)> {
@@ -160,6 +162,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "called with json!")]
     fn pod(resources: Value) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "app", "image": "i", "resources": resources}]}})
     }

@@ -10,7 +10,7 @@ use super::answer::{Cause, Failure};
 use super::defaults;
 use super::patch;
 use super::reads::Reply;
-use super::registry::{Kind, NAMESPACES, PODS};
+use super::registry::{Kind, NAMESPACES, PODS, SERVICE_ACCOUNTS};
 use super::request::Ask;
 use super::resize;
 use super::scale;
@@ -57,7 +57,27 @@ fn create_object(world: &mut World, ask: &Ask, mut object: Value, dry_run: bool)
     if dry_run {
         return Ok(Arc::new(object));
     }
-    Ok(world.put(kind, object))
+    let stored = world.put(kind, object);
+    if kind.id == NAMESPACES.id {
+        service_account(world, &name);
+    }
+    Ok(stored)
+}
+
+/// A namespace and what its controllers put into it.
+pub(super) fn create_namespace(world: &mut World, name: &str) {
+    let metadata = world.metadata("", name);
+    world.put(
+        &NAMESPACES,
+        json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata, "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"}}),
+    );
+    service_account(world, name);
+}
+
+fn service_account(world: &mut World, namespace: &str) {
+    let metadata = world.metadata(namespace, "default");
+    world.put(&SERVICE_ACCOUNTS, json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata}));
 }
 
 fn new_name(world: &mut World, kind: &Kind, object: &mut Value) -> Result<String, Failure> {

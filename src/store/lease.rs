@@ -18,7 +18,8 @@ fn api(store: &KubeStore, subject: &Subject) -> Api<Lease> {
 }
 
 pub(super) async fn read(store: &KubeStore, subject: &Subject) -> Result<Option<LeaseView>, StoreError> {
-    let lease = api(store, subject).get_opt(&object_name(&subject.workload)).await;
+    let api = Api::<Lease>::namespaced(store.read.clone(), &subject.workload.namespace);
+    let lease = api.get_opt(&object_name(&subject.workload)).await;
     Ok(lease.map_err(|e| failure("cannot read the lease", &e))?.map(view))
 }
 

@@ -6,6 +6,8 @@
 pub mod cause;
 pub mod effect;
 pub mod event;
+#[cfg(test)]
+mod laws;
 mod look;
 pub mod observation;
 pub mod outcome;

@@ -25,6 +25,8 @@ pub struct Rollout {
     /// Asked to stop: what to say when every answer is in.
     pub(super) stopping: Option<super::outcome::Stop>,
     pub(super) stopping_since: Option<Timestamp>,
+    /// Since when there has been no eligible pod.
+    pub(super) empty_since: Option<Timestamp>,
     pub(super) conclusion: Option<Conclusion>,
 }
 
@@ -77,6 +79,7 @@ impl Rollout {
             tracks: BTreeMap::new(),
             stopping: None,
             stopping_since: None,
+            empty_since: None,
             conclusion: None,
         }
     }

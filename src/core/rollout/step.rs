@@ -59,15 +59,13 @@ pub fn step(mut rollout: Rollout, observation: &Observation<'_>) -> Step {
 impl Rollout {
     fn obey(&mut self, observation: &Observation<'_>, out: &mut Out) {
         match &observation.command {
-            None => {}
             Some(Command::Interrupt { signal }) => self.stopping = Some(Stop::Interrupted { signal: *signal }),
             Some(Command::TimedOut) => self.stopping = Some(Stop::TimedOut),
             Some(Command::Supersede { by }) => self.stopping = Some(Stop::SupersedeWished { by: by.clone() }),
-            Some(Command::RollBack { by }) => {
-                if !self.is_rolling_back() {
-                    self.roll_back(Cause::Asked { by: by.clone() }, observation, out);
-                }
+            Some(Command::RollBack { by }) if !self.is_rolling_back() => {
+                self.roll_back(Cause::Asked { by: by.clone() }, observation, out);
             }
+            None | Some(Command::RollBack { .. }) => {}
             Some(Command::Abort { by }) => self.end(Ending::Aborted { by: by.clone() }, observation.now, out),
         }
     }
@@ -136,9 +134,9 @@ impl Rollout {
         }
         let census = self.census(observation);
         if census.eligible() == 0 {
-            self.roll_back(Cause::NothingLeft, observation, out);
-            return true;
+            return self.wait_for_pods(observation, out);
         }
+        self.empty_since = None;
         let ready = census.taken.iter().filter(|uid| self.state_of(uid) == Some(PodState::Ready)).count();
         let done = ready == census.taken.len() && ready >= wanted && self.released_are_back(observation);
         if done {
@@ -146,6 +144,16 @@ impl Rollout {
             out.events.push(Event::StepAtTarget { step, pods: ready });
         }
         done
+    }
+
+    /// No pod is left for now: a rollout with strategy Recreate has such moments. In the end it fails the run.
+    fn wait_for_pods(&mut self, observation: &Observation<'_>, out: &mut Out) -> bool {
+        let since = *self.empty_since.get_or_insert(observation.now);
+        let over = elapsed(since, observation.now) >= self.run.started.policy.resize_timeout;
+        if over {
+            self.roll_back(Cause::NothingLeft, observation, out);
+        }
+        over
     }
 
     fn roll_back(&mut self, cause: Cause, observation: &Observation<'_>, out: &mut Out) {

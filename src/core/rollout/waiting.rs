@@ -31,6 +31,8 @@ pub enum WaitReason {
     Unavailable { max_unavailable: usize },
     /// A `PodDisruptionBudget` allows no pod to be away.
     Budget { name: String },
+    /// The workload has no pod at the moment that the run may resize.
+    NoPods,
     /// Pods are on their way back to their baselines.
     Restoring { pods: usize, pod: Box<str>, state: &'static str, message: String },
     /// The API server does not answer.
@@ -49,6 +51,7 @@ impl WaitReason {
             Self::Pause => "the pause is over",
             Self::Unavailable { .. } => "a restarting pod is ready again",
             Self::Budget { .. } => "the PodDisruptionBudget allows a disruption",
+            Self::NoPods => "there is an eligible pod, or --resize-timeout ends it",
             Self::Restoring { .. } => "pod status shows the old values, or --resize-timeout ends it",
             Self::Cluster { .. } => "the API server answers again",
             Self::Answers { .. } => "the API server has answered",
@@ -71,6 +74,7 @@ impl fmt::Display for WaitReason {
                 write!(f, "restarting pods to come back (at most {max_unavailable} at a time)")
             }
             Self::Budget { name } => write!(f, "PodDisruptionBudget {name:?}, which allows no disruption now"),
+            Self::NoPods => write!(f, "an eligible pod: the workload has none at the moment"),
             Self::Restoring { pods, pod, state, message } => {
                 write!(f, "{} to be back at the old values: {pod} is {state}{}", count(*pods), tail(message))
             }

@@ -1,14 +1,16 @@
 //! Deployments: one ReplicaSet for each template, pods moved from old to new within surge and unavailability.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::pods::owner_reference;
 use super::{name_of, number, share, template_hash, workload_condition, write_status};
+use crate::sandbox::kubelet::Timer;
 use crate::sandbox::registry::{DEPLOYMENTS, REPLICA_SETS};
 use crate::sandbox::storage::Key;
-use crate::sandbox::world::{World, is_deleting, key_of};
+use crate::sandbox::world::{Work, World, is_deleting, key_of};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -52,7 +54,15 @@ fn stamp_revision(world: &mut World, set: &Key, deployment: &Key, revision: u64)
 fn create_set(world: &mut World, deployment: &Value, hash: &str, old: &[Arc<Value>]) {
     let spec = &deployment["spec"];
     let name = format!("{}-{hash}", name_of(deployment));
-    let mut metadata = world.metadata(deployment["metadata"]["namespace"].as_str().unwrap_or_default(), &name);
+    let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
+    // One of a deleted workload of the same name and template: it has to be collected first (a real controller takes
+    // another hash instead).
+    if world.get(&REPLICA_SETS, &(namespace.to_owned(), name.clone())).is_some() {
+        let again = Work::Deployment(key_of(deployment));
+        world.after(Duration::from_millis(100), Timer::Queue(again));
+        return;
+    }
+    let mut metadata = world.metadata(namespace, &name);
     let mut template = spec["template"].clone();
     let mut selector = spec["selector"].clone();
     template["metadata"]["labels"]["pod-template-hash"] = hash.into();
