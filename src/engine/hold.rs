@@ -225,7 +225,13 @@ mod tests {
 
         async fn read_lease(&self, _: &Subject) -> Result<Option<LeaseView>, StoreError> {
             let (holder, version) = self.0.lock().unwrap().clone();
-            Ok(Some(LeaseView { holder, version: version.to_string(), duration: LEASE_DURATION, acquired_at: None }))
+            Ok(Some(LeaseView {
+                holder,
+                version: version.to_string(),
+                duration: LEASE_DURATION,
+                acquired_at: None,
+                renewed_at: None,
+            }))
         }
 
         async fn hold_lease(

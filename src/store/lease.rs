@@ -33,6 +33,7 @@ fn view(lease: Lease) -> LeaseView {
             .and_then(|seconds| u64::try_from(seconds).ok())
             .map_or(LEASE_DURATION, Duration::from_secs),
         acquired_at: spec.acquire_time.map(|time| time.0),
+        renewed_at: spec.renew_time.map(|time| time.0),
     }
 }
 
