@@ -68,6 +68,7 @@ fn make_reporter(session: &Session) -> Box<dyn Reporter> {
         stdout: Box::new(std::io::stdout()),
         stderr: Box::new(std::io::stderr()),
         size: Box::new(live::stderr_size),
+        watching: false,
     };
     reporter(session.mode(), streams)
 }
@@ -77,7 +78,7 @@ pub fn lock(shared: &Shared) -> MutexGuard<'_, Box<dyn Reporter>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn tick(shared: Shared, clock: SystemClock) {
+pub async fn tick(shared: Shared, clock: SystemClock) {
     let mut interval = tokio::time::interval(TICK);
     loop {
         interval.tick().await;

@@ -27,6 +27,8 @@ pub struct LeaseView {
     pub duration: Duration,
     /// The holder's own word on when it took the lease; for people only.
     pub acquired_at: Option<Timestamp>,
+    /// The holder's own word on when it last showed that it is alive; for people only.
+    pub renewed_at: Option<Timestamp>,
 }
 
 /// What may be done about a lease.
@@ -90,6 +92,7 @@ mod tests {
             version: version.to_owned(),
             duration: LEASE_DURATION,
             acquired_at: None,
+            renewed_at: None,
         }
     }
 

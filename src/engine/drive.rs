@@ -97,6 +97,8 @@ struct Loop<'a, C, S> {
     budget: Option<String>,
     hold: Hold,
     renewal: Chore,
+    /// The last renewal was not answered: since when, and why. The watch may be fine all the same.
+    unanswered: Option<(jiff::Timestamp, String)>,
     workload: Chore,
     record: Chore,
     deadline: Option<Instant>,
@@ -173,6 +175,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             command: None,
             budget: None,
             renewal: Chore::at(hold.next_renewal()),
+            unanswered: None,
             hold,
             workload: Chore::at(now + WORKLOAD_EVERY),
             record: Chore::at(now + RECORD_EVERY),
@@ -312,9 +315,13 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
     fn note_renewed(&mut self, hold: Hold, renewed: Renewed) {
         self.hold = hold;
         let next = match renewed {
-            Renewed::Yes => self.hold.next_renewal(),
+            Renewed::Yes => {
+                self.unanswered = None;
+                self.hold.next_renewal()
+            }
             Renewed::Unknown(message) => {
-                self.sighting.note(PodChange::Blind(message), self.clock.now());
+                let now = self.clock.now();
+                self.unanswered.get_or_insert((now, message));
                 Instant::now() + LOOK_EVERY
             }
             Renewed::Lost(holder) => {
@@ -334,7 +341,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             pods: &self.sighting.pods,
             workload: &self.sighting.workload,
             answers,
-            blind: self.sighting.blind.clone().or(unsafe_hold),
+            blind: self.sighting.blind.clone().or_else(|| self.unanswered.clone()).or(unsafe_hold),
             exhausted_budget: self.budget.clone(),
             command,
         }

@@ -32,7 +32,7 @@ const UID: &str = "kapr.dev/workload-uid";
 /// The store over kube.
 #[derive(Clone)]
 pub struct KubeStore {
-    read: kube::Client,
+    pub(super) read: kube::Client,
     pub(super) write: kube::Client,
     pub(super) field_manager: String,
 }
@@ -44,6 +44,11 @@ impl KubeStore {
 
     fn api(&self, subject: &Subject) -> Api<ConfigMap> {
         Api::namespaced(self.write.clone(), &subject.workload.namespace)
+    }
+
+    /// For reads: what passes by itself is waited for.
+    fn read_api(&self, subject: &Subject) -> Api<ConfigMap> {
+        Api::namespaced(self.read.clone(), &subject.workload.namespace)
     }
 }
 
@@ -82,7 +87,7 @@ pub(super) fn metadata(subject: &Subject) -> ObjectMeta {
 
 impl Store for KubeStore {
     async fn read(&self, subject: &Subject) -> Result<Stored, StoreError> {
-        let found = self.api(subject).get_opt(&object_name(&subject.workload)).await;
+        let found = self.read_api(subject).get_opt(&object_name(&subject.workload)).await;
         match found.map_err(|e| failure("cannot read the record", &e))? {
             None => Ok(Stored { record: Record::default(), version: Version::Absent }),
             Some(map) => stored(subject, map),

@@ -14,6 +14,7 @@ pub mod outcome;
 mod send;
 mod state;
 mod step;
+pub mod survey;
 mod take;
 mod wait;
 pub mod waiting;

@@ -167,7 +167,8 @@ pub fn recommendation(values: &str) -> Recommendation {
 impl Actor {
     /// Does what the command of that name does, after its questions.
     pub async fn act(&self, wish: Wish<'_>) -> Result<RunResult, Failed<String>> {
-        let workload = self.cluster.workload(&web()).await.unwrap().expect("the workload is there");
+        let workload = self.cluster.workload(&web()).await.map_err(|error| Failed::Engine(error.into()))?;
+        let workload = workload.expect("the workload is there");
         let uid = workload.uid.clone();
         let (mut first, mut supersede) = (None, None);
         let by = self.holder.operator.clone();
