@@ -166,10 +166,9 @@ impl Hold {
     async fn give_back(mut self, store: &impl Store) {
         loop {
             match store.release_lease(&self.subject, &self.version).await {
-                Ok(()) => return,
                 Err(StoreError::Conflict { .. }) => {}
                 Err(StoreError::Unknown { .. }) => tokio::time::sleep(RELEASE_AGAIN).await,
-                Err(_) => return,
+                Ok(()) | Err(_) => return,
             }
             match store.read_lease(&self.subject).await {
                 Ok(Some(lease)) if lease.holder.as_deref() == Some(&self.identity) => self.version = lease.version,
