@@ -44,7 +44,7 @@ for version in "${versions[@]}"; do
   dir=$folder/${minor/./}
   "$kube/cluster" up --dir "$dir" --node --version "$version" >/dev/null
   # What is written for this version (its name is in the case's name), and what runs on any cluster.
-  filter="test(/^e2e::.*V${minor/./_}/) or test(/^cluster_edge::/) or test(/^contract/)"
+  filter="test(/^e2e::.*V${minor/./_}/) or test(/^cluster_edge::/) or test(/^contract::on_a_real_cluster::/)"
   env "KAPR_E2E_${minor/./}=$dir" "KAPR_TEST_KUBECONFIG=$dir/kubeconfig" \
     cargo nextest run --no-fail-fast --test-threads 6 -E "$filter" "$@" || failed=1
   "$kube/cluster" down --dir "$dir"
