@@ -25,7 +25,26 @@ if [ ! -x "$kube/cluster" ] || [ "$(id -u)" != 0 ]; then
 fi
 
 # Built before, so that no cluster waits for the compiler.
-cargo nextest run --no-run
+cargo test --no-run
+
+nextest=false
+cargo nextest --version >/dev/null 2>&1 && nextest=true
+
+# run_tests V1_37 [ARGUMENTS]: what is written for this version (its name is in the case's name), and what runs on any
+# cluster. Without nextest the tests that use up the node's CPUs come after the others, one by one.
+run_tests() {
+  local version=$1
+  shift
+  if $nextest; then
+    cargo nextest run --no-fail-fast --test-threads 6 \
+      -E "test(/^e2e::.*$version/) or test(/^cluster_edge::/) or test(/^contract/)" "$@"
+  else
+    local failed=0
+    cargo test --test it -- --test-threads=5 "$version" cluster_edge:: contract --skip e2e::room "$@" || failed=1
+    cargo test --test it -- --test-threads=1 e2e::room "$@" || failed=1
+    return $failed
+  fi
+}
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/kapr-e2e.XXXXXX")
 down() {
@@ -43,10 +62,9 @@ for version in "${versions[@]}"; do
   minor=${version%.*} # 1.37
   dir=$folder/${minor/./}
   "$kube/cluster" up --dir "$dir" --node --version "$version" >/dev/null
-  # What is written for this version (its name is in the case's name), and what runs on any cluster.
-  filter="test(/^e2e::.*V${minor/./_}/) or test(/^cluster_edge::/) or test(/^contract::on_a_real_cluster::/)"
-  env "KAPR_E2E_${minor/./}=$dir" "KAPR_TEST_KUBECONFIG=$dir/kubeconfig" \
-    cargo nextest run --no-fail-fast --test-threads 6 -E "$filter" "$@" || failed=1
+  export "KAPR_E2E_${minor/./}=$dir" "KAPR_TEST_KUBECONFIG=$dir/kubeconfig"
+  run_tests "V${minor/./_}" "$@" || failed=1
+  unset "KAPR_E2E_${minor/./}" KAPR_TEST_KUBECONFIG
   "$kube/cluster" down --dir "$dir"
 done
 exit $failed

@@ -44,6 +44,12 @@ pub enum HoldError {
     Store(#[from] StoreError),
 }
 
+/// How long a lease is tried for that could be had and whose writes are not answered.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two tries to give a lease back that nobody answered.
+const RELEASE_AGAIN: Duration = Duration::from_millis(500);
+
 /// How often a foreign lease is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -69,6 +75,11 @@ pub async fn acquire(
                     }
                     // Somebody was faster, or our own write was made and its answer lost: look again.
                     Err(StoreError::Conflict { .. }) => watch = LeaseWatch::default(),
+                    // It may be ours now: the next look says so.
+                    Err(StoreError::Unknown { .. }) if start.elapsed() < PATIENCE => {
+                        watch = LeaseWatch::default();
+                        tokio::time::sleep(LOOK_EVERY).await;
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -150,11 +161,19 @@ impl Hold {
         let _ = tokio::time::timeout(LEASE_DURATION / 10, self.give_back(store)).await;
     }
 
-    /// A renewal that nobody waits for any more may still reach the server and change the version: look again.
+    /// A renewal that nobody waits for any more may still reach the server and change the version: look again. What is
+    /// not answered is tried again: a lease that is not given back makes the next operator wait for its end.
     async fn give_back(mut self, store: &impl Store) {
-        while let Err(StoreError::Conflict { .. }) = store.release_lease(&self.subject, &self.version).await {
+        loop {
+            match store.release_lease(&self.subject, &self.version).await {
+                Ok(()) => return,
+                Err(StoreError::Conflict { .. }) => {}
+                Err(StoreError::Unknown { .. }) => tokio::time::sleep(RELEASE_AGAIN).await,
+                Err(_) => return,
+            }
             match store.read_lease(&self.subject).await {
                 Ok(Some(lease)) if lease.holder.as_deref() == Some(&self.identity) => self.version = lease.version,
+                Err(StoreError::Unknown { .. }) => {}
                 Ok(_) | Err(_) => return,
             }
         }
@@ -206,7 +225,13 @@ mod tests {
 
         async fn read_lease(&self, _: &Subject) -> Result<Option<LeaseView>, StoreError> {
             let (holder, version) = self.0.lock().unwrap().clone();
-            Ok(Some(LeaseView { holder, version: version.to_string(), duration: LEASE_DURATION, acquired_at: None }))
+            Ok(Some(LeaseView {
+                holder,
+                version: version.to_string(),
+                duration: LEASE_DURATION,
+                acquired_at: None,
+                renewed_at: None,
+            }))
         }
 
         async fn hold_lease(

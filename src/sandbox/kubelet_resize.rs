@@ -52,7 +52,7 @@ pub(super) fn see(world: &mut World, uid: &str) {
                 kubelet::event(world, &pod, "Warning", &name, &format!("Pod resize {reason}: {tail}"));
             }
         }
-        Admission::Fits => allocate(world, uid, &pod, generation, behaviour.actuation_delay),
+        Admission::Fits => allocate(world, uid, &pod, generation, &behaviour),
     }
     if let Some(node) = world.kubelets.nodes.get_mut(&node) {
         if deferred {
@@ -102,7 +102,7 @@ fn judge(world: &World, run: &PodRun, pod: &Value, behaviour: &Behaviour) -> Adm
     Admission::Fits
 }
 
-fn allocate(world: &mut World, uid: &str, pod: &Value, generation: i64, delay: Duration) {
+fn allocate(world: &mut World, uid: &str, pod: &Value, generation: i64, behaviour: &Behaviour) {
     let now = world.clock.stamp();
     let Some(run) = world.kubelets.pods.get_mut(uid) else { return };
     let wanted = resources::long_running(&pod["spec"]).map(|(c, _)| c["resources"].clone());
@@ -117,8 +117,10 @@ fn allocate(world: &mut World, uid: &str, pod: &Value, generation: i64, delay: D
         let tail = tail(pod, generation, None);
         kubelet::event(world, pod, "Normal", "ResizeStarted", &format!("Pod resize started: {tail}"));
     }
-    kubelet_status::write(world, uid);
-    world.after(delay, Timer::Actuate(uid.to_owned(), epoch));
+    if !behaviour.coalesces {
+        kubelet_status::write(world, uid);
+    }
+    world.after(behaviour.actuation_delay, Timer::Actuate(uid.to_owned(), epoch));
 }
 
 /// The runtime is asked to make the containers what was allocated.

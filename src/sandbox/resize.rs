@@ -162,6 +162,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "called with json!")]
     fn pod(resources: Value) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "app", "image": "i", "resources": resources}]}})
     }

@@ -16,9 +16,9 @@ use super::service::Shared;
 use super::storage::Change;
 
 /// A server ends watches after half an hour to an hour.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
+const LONGEST: Duration = Duration::from_mins(45);
 /// A server sends bookmarks about once a minute.
-const BOOKMARK: Duration = Duration::from_secs(60);
+const BOOKMARK: Duration = Duration::from_mins(1);
 
 struct Watch {
     shared: Arc<Shared>,
@@ -98,7 +98,7 @@ impl Watch {
             }
             (Err(failure), _) => {
                 self.over = true;
-                self.error(&mut piece, &failure);
+                Self::error(&mut piece, &failure);
             }
         }
         piece
@@ -123,7 +123,7 @@ impl Watch {
         piece.extend_from_slice(b"}\n");
     }
 
-    fn error(&self, piece: &mut Vec<u8>, failure: &Failure) {
+    fn error(piece: &mut Vec<u8>, failure: &Failure) {
         let line = json!({"type": "ERROR", "object": failure.body()});
         piece.extend_from_slice(format!("{line}\n").as_bytes());
     }

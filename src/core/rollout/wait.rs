@@ -5,12 +5,11 @@ use super::event::PodState;
 use super::observation::{Observation, WorkloadSighting};
 use super::outcome::{Conclusion, Ending, PodResult, RunResult, Stop};
 use super::send::HeldBack;
-use super::state::{Out, Rollout};
+use super::state::Rollout;
 use super::waiting::{WaitReason, WaitingOn};
 use crate::core::exit::Exit;
 use crate::core::journal::{Fate, Stage};
 use crate::core::pod::PodUid;
-use crate::core::resize;
 use crate::core::resources::ContainerResources;
 use crate::core::time::after;
 
@@ -118,28 +117,6 @@ impl Rollout {
         self.result(&Conclusion::Stopped(stop), observation)
     }
 
-    /// Whether no pod with an intent is left to bring back.
-    pub fn are_pods_gone(&self, observation: &Observation<'_>) -> bool {
-        self.run
-            .intents
-            .iter()
-            .filter(|(_, intent)| intent.fate != Fate::Foreign)
-            .all(|(uid, _)| observation.pods.get(uid).is_none_or(|view| resize::gone(view).is_some()))
-    }
-
-    /// The result when the workload went and took the record with it: there is nothing to write to any more.
-    pub fn workload_gone(&mut self, message: String, observation: &Observation<'_>) -> RunResult {
-        // For what it notes of each pod; nobody is left to record anything for.
-        let _ = self.look(observation, &mut Out::default());
-        let cause = Cause::WorkloadGone { message };
-        let ending = if self.are_pods_gone(observation) {
-            Ending::RolledBack { cause }
-        } else {
-            Ending::RollbackIncomplete { cause }
-        };
-        self.result(&Conclusion::Ended(ending), observation)
-    }
-
     pub(super) fn result(&self, conclusion: &Conclusion, observation: &Observation<'_>) -> RunResult {
         let pods = self
             .run
@@ -195,11 +172,14 @@ impl Rollout {
         let command = |verb: &str| format!("kubectl kapr {verb} {workload}");
         let history = format!("kubectl kapr history {workload} --run {}", self.run.started.run);
         match conclusion {
+            // The record went with the workload: there is nothing to look at.
             Conclusion::Ended(
                 Ending::RolledBack { cause: Cause::WorkloadGone { .. } }
                 | Ending::RollbackIncomplete { cause: Cause::WorkloadGone { .. } },
             ) => Vec::new(),
-            Conclusion::Ended(Ending::ValidatedWithoutPersistence) => vec![command("status"), command("rollback")],
+            Conclusion::Ended(Ending::ValidatedWithoutPersistence | Ending::RollbackIncomplete { .. }) => {
+                vec![command("status"), command("rollback")]
+            }
             Conclusion::Ended(Ending::RolledBack { cause }) if cause.denies() => vec![
                 history,
                 format!(
@@ -210,7 +190,6 @@ impl Rollout {
             Conclusion::Ended(Ending::RolledBack { .. } | Ending::Aborted { .. } | Ending::Superseded { .. }) => {
                 vec![history]
             }
-            Conclusion::Ended(Ending::RollbackIncomplete { .. }) => vec![command("status"), command("rollback")],
             Conclusion::Stopped(Stop::LostLock { .. } | Stop::SupersedeWished { .. }) => vec![command("status")],
             Conclusion::Stopped(Stop::Interrupted { .. } | Stop::TimedOut | Stop::Refused { .. }) => {
                 vec![command("resume"), command("rollback")]
@@ -223,15 +202,18 @@ impl Rollout {
 pub(super) fn exit_of(conclusion: &Conclusion, except: bool) -> Exit {
     match conclusion {
         Conclusion::Ended(Ending::ValidatedWithoutPersistence) if except => Exit::DoneExcept,
-        Conclusion::Ended(Ending::ValidatedWithoutPersistence | Ending::Aborted { .. }) => Exit::Done,
-        Conclusion::Ended(Ending::RolledBack { cause: Cause::Asked { .. } }) => Exit::Done,
+        Conclusion::Ended(
+            Ending::ValidatedWithoutPersistence
+            | Ending::Aborted { .. }
+            | Ending::RolledBack { cause: Cause::Asked { .. } },
+        ) => Exit::Done,
         Conclusion::Ended(Ending::RolledBack { .. }) => Exit::RolledBack,
         Conclusion::Ended(Ending::RollbackIncomplete { .. }) => Exit::RollbackIncomplete,
-        Conclusion::Ended(Ending::Superseded { .. }) => Exit::HeldByAnother,
         Conclusion::Stopped(Stop::Interrupted { signal: 2 }) => Exit::Interrupted,
         Conclusion::Stopped(Stop::Interrupted { .. }) => Exit::Terminated,
         Conclusion::Stopped(Stop::TimedOut) => Exit::TimedOut,
-        Conclusion::Stopped(Stop::SupersedeWished { .. } | Stop::LostLock { .. }) => Exit::HeldByAnother,
+        Conclusion::Ended(Ending::Superseded { .. })
+        | Conclusion::Stopped(Stop::SupersedeWished { .. } | Stop::LostLock { .. }) => Exit::HeldByAnother,
         Conclusion::Stopped(Stop::Refused { .. }) => Exit::RefusedBefore,
     }
 }
@@ -272,81 +254,5 @@ const fn word(state: PodState) -> &'static str {
         PodState::Unhealthy => "Unhealthy",
         PodState::Restored => "Restored",
         PodState::NotRestored => "NotRestored",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    use jiff::Timestamp;
-
-    use super::*;
-    use crate::core::journal::{Intent, Run, RunStarted};
-    use crate::core::policy::Policy;
-    use crate::core::revision::Revision;
-    use crate::core::testing::{containers, pod};
-    use crate::core::workload::{WorkloadKind, WorkloadRef};
-
-    fn rollout() -> Rollout {
-        let workload =
-            WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: "web".to_owned() };
-        let target = containers(&[("app", "requests.cpu=2")]);
-        let recommendation =
-            crate::core::recommendation::Recommendation::new(workload.clone(), target.clone()).unwrap();
-        let intent = Intent {
-            name: "web-0".into(),
-            baseline: Arc::new(containers(&[("app", "requests.cpu=1")])),
-            restarts: BTreeMap::new(),
-            fate: Fate::Taken { step: 0 },
-        };
-        let started = RunStarted {
-            run: 1,
-            revision: Revision::of(&recommendation),
-            workload_uid: "uid".to_owned(),
-            target,
-            policy: Policy::default(),
-            eligible: 1,
-            reason: None,
-            origin: "--set".to_owned(),
-            supersedes: None,
-            program: "0".to_owned(),
-        };
-        let run = Run {
-            started,
-            at: Timestamp::UNIX_EPOCH,
-            by: "ann@desk".to_owned(),
-            intents: BTreeMap::from([(PodUid::new("pod-uid-0"), intent)]),
-            former: Vec::new(),
-            stage: Stage::Stepping { step: 0 },
-            steps: Vec::new(),
-            stopped: None,
-            last_entry_at: Timestamp::UNIX_EPOCH,
-        };
-        Rollout::new(workload, run, 37)
-    }
-
-    fn end_without_workload(terminating: bool) -> (u8, PodState) {
-        let mut view = pod(&[("app", "requests.cpu=2")]);
-        view.terminating = terminating;
-        let gone = WorkloadSighting::Gone("the workload was deleted".to_owned());
-        let observation = Observation {
-            now: Timestamp::UNIX_EPOCH,
-            pods: &BTreeMap::from([(view.uid.clone(), view)]),
-            workload: &gone,
-            answers: Vec::new(),
-            blind: None,
-            exhausted_budget: None,
-            command: None,
-        };
-        let result = rollout().workload_gone("the workload was deleted".to_owned(), &observation);
-        (result.exit_code, result.pods[0].state)
-    }
-
-    #[test]
-    fn a_workload_that_went_with_its_record_ends_as_its_pods_do() {
-        assert_eq!(end_without_workload(true), (Exit::RolledBack.code(), PodState::Gone));
-        assert_eq!(end_without_workload(false), (Exit::RollbackIncomplete.code(), PodState::Applied));
     }
 }

@@ -1,4 +1,4 @@
-//! DaemonSets: one pod on each node that takes it, replaced one at a time.
+//! `DaemonSets`: one pod on each node that takes it, replaced one at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -34,12 +34,12 @@ pub(super) fn run(world: &mut World, work: Work) {
     }
 }
 
-pub(self) use self::pods::{create_pod, delete_pod, dependent_pods};
+use self::pods::{create_pod, delete_pod, dependent_pods};
 
 mod pods {
     //! Pods as their controllers make and end them.
 
-    use super::*;
+    use super::{Failure, Key, Kind, PODS, Value, World, admission, defaults, json};
 
     /// An owner reference of a controller.
     pub(in crate::sandbox) fn owner_reference(kind: &Kind, owner: &Value) -> Value {

@@ -38,7 +38,7 @@ contract! {
     refusals: refused_by_validation, refused_by_the_main_endpoint, refused_patches, node_capacity, limit_range, quota,
         wrong_uid, order_of_containers, stale_version;
     resizes: status_order, no_change, dry_run, deferred_until_room, restart_container, sidecar, adds_a_limit, events,
-        managed_fields, cancel_before_it_fits;
+        managed_fields;
     faults: below_usage_and_the_cure, watch_too_old;
     objects: config_map_compare_and_swap, lease_conflict, pages, watch_from_a_version, watch_with_a_selector,
         label_selector, deployment_generations, delete_preconditions, delete_with_a_body_ignores_the_query, metadata_only,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cluster::{
-    Cluster, actual_cpu, app_status, applied, burstable, condition, container, cpu, pod, ready, to, version,
+    Cluster, actual_cpu, app_status, applied, burstable, condition, container, cpu, pod, to, version,
 };
 
 pub async fn status_order(cluster: &Cluster) {
@@ -15,12 +15,19 @@ pub async fn status_order(cluster: &Cluster) {
     assert_eq!(answer["status"]["observedGeneration"], 1);
     assert_eq!(actual_cpu(&answer), "10m");
     let (last, seen) = cluster.follow("a", version(&answer), |p| applied(p, "20m")).await;
-    let first = seen.iter().find(|p| p["status"]["observedGeneration"] == 2).expect("the kubelet saw it");
-    assert_eq!(actual_cpu(first), "10m", "the first status of the new generation carries the old resources");
-    assert_eq!(app_status(first)["allocatedResources"]["cpu"], "20m");
-    let progress = condition(first, "PodResizeInProgress").expect("it is in progress");
-    assert_eq!((&progress["status"], &progress["observedGeneration"]), (&json!("True"), &json!(2)));
-    assert_eq!(progress.get("reason"), None);
+    let of_new = |p: &&Value| p["status"]["observedGeneration"] == 2;
+    for state in seen.iter().filter(of_new).filter(|p| actual_cpu(p) == "10m") {
+        // The new generation with the old resources: only the condition says that it is not over.
+        assert_eq!(app_status(state)["allocatedResources"]["cpu"], "20m");
+        let progress = condition(state, "PodResizeInProgress").expect("it is in progress");
+        assert_eq!((&progress["status"], &progress["observedGeneration"]), (&json!("True"), &json!(2)));
+        assert_eq!(progress.get("reason"), None);
+    }
+    if cluster.sandbox.is_some() {
+        // A real kubelet under load may write both steps as one.
+        let first = seen.iter().find(of_new).expect("the kubelet saw it");
+        assert_eq!(actual_cpu(first), "10m");
+    }
     assert_eq!(app_status(&last)["restartCount"], 0);
     assert_eq!(app_status(&last)["containerID"], app_status(&before)["containerID"]);
     assert_eq!(
@@ -71,24 +78,15 @@ async fn crowd(cluster: &Cluster) -> Value {
 }
 
 pub async fn deferred_until_room(cluster: &Cluster) {
-    let pod = crowd(cluster).await;
+    crowd(cluster).await;
+    // The way to cancel a resize that waits is to ask for the old values.
+    let back = cluster.resize("a", &cpu("10m")).await.expect("taken back");
+    cluster.follow("a", version(&back), |p| p["status"]["observedGeneration"] == 3 && applied(p, "10m")).await;
+    let answer = cluster.resize("a", &cpu("1300m")).await.expect("once more");
+    let (pod, _) = cluster.follow("a", version(&answer), |p| condition(p, "PodResizePending").is_some()).await;
     cluster.resize("big", &cpu("10m")).await.expect("it shrinks");
     let (done, _) = cluster.follow("a", version(&pod), |p| applied(p, "1300m")).await;
-    assert_eq!(done["metadata"]["generation"], 2);
-    cluster.resize("a", &cpu("10m")).await.expect("it makes room for others");
-}
-
-pub async fn cancel_before_it_fits(cluster: &Cluster) {
-    // Not at the same time as the case above on a node that both share: the numbers are smaller.
-    cluster.pod("a", json!({"requests": {"cpu": "10m"}})).await;
-    let answer = cluster.resize("a", &cpu("1999m")).await;
-    // With anything else on the node it waits; alone on the node it fits. Either way it can be taken back.
-    let answer = answer.expect("it is taken");
-    cluster.follow("a", version(&answer), |p| p["status"]["observedGeneration"] == 2).await;
-    let back = cluster.resize("a", &cpu("10m")).await.expect("taken back");
-    let (pod, _) =
-        cluster.follow("a", version(&back), |p| p["status"]["observedGeneration"] == 3 && applied(p, "10m")).await;
-    assert!(ready(&pod));
+    assert_eq!(done["metadata"]["generation"], 4);
 }
 
 pub async fn restart_container(cluster: &Cluster) {
@@ -107,7 +105,11 @@ pub async fn restart_container(cluster: &Cluster) {
     assert!(app_status(&pod)["lastState"].get("terminated").is_some());
     assert_eq!(app_status(&pod)["resources"]["limits"]["memory"], "40Mi");
     assert_eq!(pod["metadata"]["uid"], before["metadata"]["uid"]);
-    assert!(seen.iter().any(|p| !ready(p)), "it is not ready while it restarts");
+    // Whether anybody sees it not ready depends on how fast it restarts: a real kubelet without a probe often writes one
+    // status for the whole restart. What is certain: the restart is counted in the status that shows the new values.
+    assert!(seen.iter().all(|p| app_status(p)["resources"]["limits"]["memory"] != "40Mi"
+        || app_status(p)["restartCount"] == 1
+        || app_status(p)["state"].get("running").is_none()));
 }
 
 pub async fn sidecar(cluster: &Cluster) {
