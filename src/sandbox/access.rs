@@ -51,7 +51,7 @@ pub(super) fn check(denied: &[Denied], ask: &Ask) -> Result<(), Failure> {
     Err(Failure::forbidden(kind, target.name(), &why))
 }
 
-/// Answers a SelfSubjectAccessReview.
+/// Answers a `SelfSubjectAccessReview`.
 pub(super) fn review(denied: &[Denied], mut review: Value) -> Value {
     let attributes = &review["spec"]["resourceAttributes"];
     let text = |field: &str| attributes[field].as_str().unwrap_or_default().to_owned();

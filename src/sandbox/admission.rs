@@ -1,4 +1,4 @@
-//! Admission: LimitRange, ResourceQuota and the room on a node. Refusals are 403 in the words of the real plugins.
+//! Admission: `LimitRange`, `ResourceQuota` and the room on a node. Refusals are 403 in the words of the real plugins.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::registry::{LIMIT_RANGES, NODES, PODS, QUOTAS};
 use super::resources;
 use super::world::World;
 
-/// Changes a pod that is about to be created: LimitRange defaults, then canonical quantities.
+/// Changes a pod that is about to be created: `LimitRange` defaults, then canonical quantities.
 pub(super) fn mutate_pod(world: &World, pod: &mut Value) -> Result<(), Failure> {
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
     for range in items(world, LIMIT_RANGES.id, &namespace) {
@@ -38,13 +38,13 @@ fn items<'a>(world: &'a World, id: &str, namespace: &'a str) -> impl Iterator<It
     world.store.list(id, Some(namespace)).map(|(_, object)| object)
 }
 
-/// Refuses a new pod that a LimitRange or a quota does not allow.
+/// Refuses a new pod that a `LimitRange` or a quota does not allow.
 pub(super) fn check_new_pod(world: &World, pod: &Value) -> Result<(), Failure> {
     limit_ranges(world, pod)?;
     quotas(world, None, pod)
 }
 
-/// Refuses a resize that a LimitRange, a quota or (from 1.36) the node's size does not allow.
+/// Refuses a resize that a `LimitRange`, a quota or (from 1.36) the node's size does not allow.
 pub(super) fn check_resize(world: &World, old: &Value, new: &Value) -> Result<(), Failure> {
     limit_ranges(world, new)?;
     if world.minor() >= 36 {

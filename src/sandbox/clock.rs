@@ -18,7 +18,7 @@ impl Clock {
         Self { started: Instant::now(), at_start: at_start.unwrap_or_else(Timestamp::now) }
     }
 
-    pub(super) fn instant(&self) -> Instant {
+    pub(super) fn instant() -> Instant {
         Instant::now()
     }
 

@@ -26,7 +26,6 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
             pod_spec(&mut object["spec"]["template"]["spec"]);
             workload(kind.plural, &mut object["spec"]);
         }
-        "poddisruptionbudgets" | "leases" => {}
         "secrets" => set(object, "type", "Opaque"),
         "namespaces" => set(&mut object["spec"], "finalizers", json!(["kubernetes"])),
         _ => {}
@@ -88,7 +87,7 @@ fn pod_spec(spec: &mut Value) {
     }
 }
 
-/// A new pod, ready to be stored: defaults, QoS class, phase Pending.
+/// A new pod, ready to be stored: defaults, `QoS` class, phase Pending.
 pub(super) fn pod(pod: &mut Value) {
     pod_spec(&mut pod["spec"]);
     set(&mut pod["spec"], "priority", 0);

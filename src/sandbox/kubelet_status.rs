@@ -146,7 +146,7 @@ fn conditions(run: &PodRun, pod: &Value, now: &str, minor: u32, node_ready: bool
         entry.insert("type".into(), kind.into());
         entry.insert("status".into(), if holds { "True" } else { "False" }.into());
         entry.insert("lastProbeTime".into(), Value::Null);
-        if !holds && matches!(kind, "Ready" | "ContainersReady") && !(ready && !node_ready) {
+        if !holds && matches!(kind, "Ready" | "ContainersReady") && (node_ready || !ready) {
             entry.insert("reason".into(), reason.into());
             if !message.is_empty() {
                 entry.insert("message".into(), message.clone().into());

@@ -162,7 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn pod(resources: Value) -> Value {
+    fn pod(resources: impl Into<Value>) -> Value {
+        let resources: Value = resources.into();
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "app", "image": "i", "resources": resources}]}})
     }
 

@@ -1,4 +1,4 @@
-//! Arithmetic over `resources` blocks of pods: amounts, sums, QoS class, canonical text. Pure. May not: decide.
+//! Arithmetic over `resources` blocks of pods: amounts, sums, `QoS` class, canonical text. Pure. May not: decide.
 
 use serde_json::{Map, Value, json};
 
@@ -63,7 +63,7 @@ pub(super) fn pod_requests(spec: &Value) -> Amounts {
     init.map(|c| requests(&c["resources"])).fold(sum, Amounts::max)
 }
 
-/// The QoS class, over all containers and init containers.
+/// The `QoS` class, over all containers and init containers.
 pub(super) fn qos(spec: &Value) -> &'static str {
     let (mut any, mut guaranteed) = (false, true);
     for field in ["containers", "initContainers"] {
@@ -122,7 +122,8 @@ fn normalise_block(resources: &mut Value) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn spec(resources: Value) -> Value {
+    fn spec(resources: impl Into<Value>) -> Value {
+        let resources: Value = resources.into();
         json!({"containers": [{"name": "a", "resources": resources}]})
     }
 

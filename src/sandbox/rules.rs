@@ -12,6 +12,7 @@ use super::quantity;
 pub const ANNOTATION_PREFIX: &str = "sandbox.kapr.dev/";
 
 /// How one pod, its kubelet and its runtime behave. The text in brackets is the annotation's name.
+#[expect(clippy::struct_excessive_bools, reason = "independent knobs, each with a name of its own in manifests")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behaviour {
     /// From binding to running containers [`start-delay`].
@@ -41,7 +42,7 @@ pub struct Behaviour {
     /// The containers crash this long after a resize, again and again while the values differ from those they were
     /// born with [`crash-after-resize`].
     pub crash_after_resize: Option<Duration>,
-    /// The same, as OOMKilled [`oom-after-resize`].
+    /// The same, as `OOMKilled` [`oom-after-resize`].
     pub oom_after_resize: Option<Duration>,
     /// The pod stops being ready after a resize, while the values differ from those it was born with
     /// [`unready-after-resize`].

@@ -117,15 +117,10 @@ impl FieldSelector {
     pub(super) fn parse(text: &str, kind: &Kind) -> Result<Self, Failure> {
         let mut rules = Vec::new();
         for part in text.split(',').filter(|p| !p.is_empty()) {
-            let (path, value, equal) = match part.split_once("!=") {
-                Some((path, value)) => (path, value, false),
-                None => {
-                    let found = part.split_once("==").or_else(|| part.split_once('='));
-                    let (path, value) =
-                        found.ok_or_else(|| Failure::bad_request(format!("invalid selector: {part:?}")))?;
-                    (path, value, true)
-                }
-            };
+            let unequal = part.split_once("!=");
+            let found = unequal.or_else(|| part.split_once("==")).or_else(|| part.split_once('='));
+            let (path, value) = found.ok_or_else(|| Failure::bad_request(format!("invalid selector: {part:?}")))?;
+            let equal = unequal.is_none();
             if !supported(kind, path) {
                 return Err(Failure::bad_request(format!("field label not supported: {path}")));
             }
@@ -146,8 +141,16 @@ impl FieldSelector {
 fn supported(kind: &Kind, path: &str) -> bool {
     match (kind.plural, path) {
         (_, "metadata.name" | "metadata.namespace")
-        | ("pods", "spec.nodeName" | "spec.restartPolicy" | "spec.schedulerName" | "spec.serviceAccountName")
-        | ("pods", "status.phase" | "status.podIP" | "status.nominatedNodeName")
+        | (
+            "pods",
+            "spec.nodeName"
+            | "spec.restartPolicy"
+            | "spec.schedulerName"
+            | "spec.serviceAccountName"
+            | "status.phase"
+            | "status.podIP"
+            | "status.nominatedNodeName",
+        )
         | ("nodes", "spec.unschedulable")
         | ("events", "reason" | "type" | "source" | "reportingComponent")
         | ("namespaces", "status.phase")

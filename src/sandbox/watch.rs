@@ -98,7 +98,7 @@ impl Watch {
             }
             (Err(failure), _) => {
                 self.over = true;
-                self.error(&mut piece, &failure);
+                Self::error(&mut piece, &failure);
             }
         }
         piece
@@ -123,7 +123,7 @@ impl Watch {
         piece.extend_from_slice(b"}\n");
     }
 
-    fn error(&self, piece: &mut Vec<u8>, failure: &Failure) {
+    fn error(piece: &mut Vec<u8>, failure: &Failure) {
         let line = json!({"type": "ERROR", "object": failure.body()});
         piece.extend_from_slice(format!("{line}\n").as_bytes());
     }

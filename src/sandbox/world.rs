@@ -155,13 +155,13 @@ impl World {
 
     pub(super) fn after(&mut self, wait: Duration, timer: Timer) {
         self.timer_count += 1;
-        self.timers.insert((self.clock.instant() + wait, self.timer_count), timer);
+        self.timers.insert((Clock::instant() + wait, self.timer_count), timer);
         self.wake.notify_one();
     }
 
     pub(super) fn due(&mut self) -> Option<Timer> {
         let (at, _) = *self.timers.first_key_value()?.0;
-        (at <= self.clock.instant()).then(|| self.timers.pop_first())?.map(|(_, timer)| timer)
+        (at <= Clock::instant()).then(|| self.timers.pop_first())?.map(|(_, timer)| timer)
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: how many pods may be disrupted now.
+//! `PodDisruptionBudgets`: how many pods may be disrupted now.
 
 use std::collections::BTreeMap;
 

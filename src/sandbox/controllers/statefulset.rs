@@ -1,4 +1,4 @@
-//! StatefulSets: pods with ordinals, created in order, replaced from the highest ordinal down.
+//! `StatefulSets`: pods with ordinals, created in order, replaced from the highest ordinal down.
 
 use serde_json::{Value, json};
 
@@ -16,15 +16,13 @@ pub(super) fn sync(world: &mut World, key: &Key) {
     let revision = ensure_revision(world, &STATEFUL_SETS, &set);
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let settled = fill(world, &set, wanted, &revision, parallel);
-    if settled {
-        if shrink(world, &set, wanted) && set["spec"]["updateStrategy"]["type"] != "OnDelete" {
-            replace_one(world, &set, wanted, &revision);
-        }
+    if settled && shrink(world, &set, wanted) && set["spec"]["updateStrategy"]["type"] != "OnDelete" {
+        replace_one(world, &set, wanted, &revision);
     }
     status(world, key, &set, wanted, &revision);
 }
 
-/// The name of the revision of a workload's template; its ControllerRevision is made when missing.
+/// The name of the revision of a workload's template; its `ControllerRevision` is made when missing.
 pub(super) fn ensure_revision(world: &mut World, kind: &'static Kind, owner: &Value) -> String {
     let namespace = owner["metadata"]["namespace"].as_str().unwrap_or_default();
     let name = format!("{}-{}", name_of(owner), template_hash(&owner["spec"]["template"], 10));
