@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_refused() {
-        let bomb = pack(&"a".repeat((MOST_UNPACKED + 10) as usize));
+        let bomb = pack(&"a".repeat(usize::try_from(MOST_UNPACKED).unwrap() + 10));
         assert!(unpack::<Append>(&bomb).unwrap_err().contains("more than 64 MiB"));
     }
 
