@@ -115,13 +115,12 @@ fn refusal(status: &Status) -> ResizeAnswer {
     };
     match status.code {
         403 if has_cause("NodeCapacity") => ResizeAnswer::NodeCapacity { message },
+        401 => ResizeAnswer::Forbidden { message },
         // The authorizer names the verb and the resource; admission plugins never do.
         403 if message.contains("cannot patch resource \"pods/resize\"") => ResizeAnswer::Forbidden { message },
-        403 | 400 | 405 | 413 | 415 => ResizeAnswer::Refused { message },
-        404 => ResizeAnswer::Gone,
         422 if message.contains("metadata.uid") => ResizeAnswer::Gone,
-        422 => ResizeAnswer::Refused { message },
-        401 => ResizeAnswer::Forbidden { message },
+        404 => ResizeAnswer::Gone,
+        400 | 403 | 405 | 413 | 415 | 422 => ResizeAnswer::Refused { message },
         // A 500 or 504 may hide a write that was made: the engine reads the pod before anything is sent again.
         500..=599 => ResizeAnswer::Lost { message },
         _ => ResizeAnswer::Busy { message },

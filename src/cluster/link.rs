@@ -247,26 +247,35 @@ impl Link {
         mut request: Request<Body>,
         deadline: Option<Instant>,
     ) -> Result<Response<Body>, BoxError> {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let repeats = mode == Mode::Read && method == Method::GET;
+        let repeats = mode == Mode::Read && request.method() == Method::GET;
         let mut attempt = 0;
-        let answer = loop {
+        loop {
             attempt += 1;
-            let again = copy(&request);
-            let answer = self.send(request).await?;
+            let again = copy(&request).filter(|_| repeats && attempt < READ_ATTEMPTS);
+            let outcome = self.once(request).await;
+            let pause = match &outcome {
+                Ok(answer) if is_passing(answer.status()) => retry_pause(answer.headers(), attempt),
+                // A server that cannot be reached is told at once; a connection that broke is worth another try.
+                Err(error) if matches!(error.downcast_ref(), Some(CallError::Lost { .. })) => {
+                    retry_pause(&HeaderMap::new(), attempt)
+                }
+                Ok(_) | Err(_) => return outcome,
+            };
             match again {
-                Some(next) if repeats && attempt < READ_ATTEMPTS && is_overload(answer.status()) => {
-                    let pause = retry_pause(answer.headers(), attempt);
-                    // Better the server's answer than a timeout that hides it.
-                    if deadline.is_some_and(|deadline| Instant::now() + pause >= deadline) {
-                        break answer;
-                    }
+                // Better the server's answer than a timeout that hides it.
+                Some(next) if deadline.is_none_or(|deadline| Instant::now() + pause < deadline) => {
                     tokio::time::sleep(pause).await;
                     request = next;
                 }
-                _ => break answer,
+                _ => return outcome,
             }
-        };
+        }
+    }
+
+    /// One try, until the last byte of the answer.
+    async fn once(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let answer = self.send(request).await?;
         let answer = self.refuse_web_page(answer, &method, &path)?;
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(answer);
@@ -309,7 +318,12 @@ impl Link {
             return CallError::Credentials { reason: explain::credentials(auth) }.into();
         }
         let Some(transport) = inner.downcast_ref::<hyper_util::client::legacy::Error>() else {
-            return inner;
+            // Not the network's: an error that is ours already, or that of another transport.
+            if inner.is::<CallError>() {
+                return inner;
+            }
+            let (server, reason) = (self.server.clone(), explain::root(inner.as_ref()));
+            return CallError::Lost { server, method: method.to_string(), path: path.to_owned(), reason }.into();
         };
         let (server, reason) = (self.server.clone(), explain::root(transport));
         if transport.is_connect() {
@@ -384,8 +398,9 @@ fn is_stream(request: &Request<Body>) -> bool {
     asks("watch") || asks("follow") || request.headers().contains_key(http::header::UPGRADE)
 }
 
-fn is_overload(status: StatusCode) -> bool {
-    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
+/// What passes by itself: too much at once, a restart, a lost leader of etcd behind the server.
+const fn is_passing(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
 }
 
 /// What the server asks for, else doubling from [`FIRST_RETRY`]; never more than [`LONGEST_RETRY`].

@@ -18,6 +18,7 @@ pub mod explain;
 pub mod kube_cluster;
 pub mod kubeconfig;
 pub mod link;
+pub mod names;
 pub mod pod_watch;
 pub mod proxy;
 pub mod rights;
@@ -75,6 +76,10 @@ pub struct Resized {
 
 /// What the pod watch has to tell.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every change is the large one: a box would be one allocation each"
+)]
 pub enum PodChange {
     /// A complete list: pods that are not in it are gone.
     Listed(Vec<PodView>),

@@ -126,8 +126,8 @@ impl Watch {
 
     async fn next(&mut self, mut version: String, mut events: Events) -> State {
         match events.next().await {
-            // The server's own end of a watch: go on from the last version that was seen.
-            None => {
+            // The server's own end of a watch, or a broken connection: go on from the last version that was seen.
+            None | Some(Err(_)) => {
                 self.pause = Some(REOPEN_WAIT);
                 State::Open { version }
             }
@@ -152,10 +152,6 @@ impl Watch {
                     self.back_off();
                 }
                 State::List
-            }
-            Some(Err(_)) => {
-                self.pause = Some(REOPEN_WAIT);
-                State::Open { version }
             }
         }
     }

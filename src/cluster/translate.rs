@@ -36,6 +36,7 @@ pub fn pod_view(pod: &Pod) -> Option<PodView> {
         observed_generation: status.and_then(|status| status.observed_generation),
         node: spec.node_name.as_deref().map(Into::into),
         owner_uid: owner.map(|owner| owner.uid.as_str().into()),
+        created_at: meta.creation_timestamp.as_ref().map(|time| time.0),
         template_hash: label("pod-template-hash").or_else(|| label("controller-revision-hash")),
         phase: phase(status.and_then(|status| status.phase.as_deref())),
         terminating: meta.deletion_timestamp.is_some(),

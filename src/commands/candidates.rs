@@ -1,85 +1,60 @@
-//! Values that a shell offers on <TAB>: names from the kubeconfig, and names from the cluster if it answers at once.
+//! Values that a shell offers on Tab: names from the kubeconfig, and names from the cluster if it answers at once.
 //! Every failure is an empty list: this runs in the middle of a command line. May not: write anything anywhere.
 
 use std::time::Duration;
 
 use clap::{Args as _, Command, FromArgMatches as _};
 use clap_complete::CompletionCandidate;
-use futures::future::BoxFuture;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::ListParams;
-use kube::config::Kubeconfig;
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 
 use super::flags::KubeFlags;
 use crate::cluster::connect::{ConnectOptions, Connection, Invocation};
 use crate::cluster::environment::Environment;
-use crate::cluster::kubeconfig;
+use crate::cluster::kubeconfig::{self, Loaded};
+use crate::cluster::names;
 
 /// The names for `--context`.
 pub fn contexts() -> Vec<CompletionCandidate> {
-    from_kubeconfig(|config| config.contexts.into_iter().map(|named| named.name).collect())
+    from_kubeconfig(|loaded| loaded.config.contexts.into_iter().map(|named| named.name).collect())
 }
 
 /// The names for `--cluster`.
 pub fn clusters() -> Vec<CompletionCandidate> {
-    from_kubeconfig(|config| config.clusters.into_iter().map(|named| named.name).collect())
+    from_kubeconfig(|loaded| loaded.config.clusters.into_iter().map(|named| named.name).collect())
 }
 
 /// The names for `--user`.
 pub fn users() -> Vec<CompletionCandidate> {
-    from_kubeconfig(|config| config.auth_infos.into_iter().map(|named| named.name).collect())
+    from_kubeconfig(|loaded| loaded.config.auth_infos.into_iter().map(|named| named.name).collect())
 }
 
 /// The names for `--namespace`.
 pub fn namespaces() -> Vec<CompletionCandidate> {
-    from_cluster(|connection| Box::pin(async move { names(&Api::<Namespace>::all(connection.read), "").await }))
+    from_cluster(names::namespaces)
 }
 
 /// `deployment/web` and the like, for `TYPE/NAME`.
 pub fn workloads() -> Vec<CompletionCandidate> {
-    from_cluster(|connection| {
-        Box::pin(async move {
-            let (client, namespace) = (connection.read, connection.namespace);
-            let deployments = Api::<Deployment>::namespaced(client.clone(), &namespace);
-            let stateful_sets = Api::<StatefulSet>::namespaced(client.clone(), &namespace);
-            let daemon_sets = Api::<DaemonSet>::namespaced(client, &namespace);
-            let (mut all, more, rest) = tokio::join!(
-                names(&deployments, "deployment/"),
-                names(&stateful_sets, "statefulset/"),
-                names(&daemon_sets, "daemonset/"),
-            );
-            all.extend(more);
-            all.extend(rest);
-            all
-        })
-    })
+    from_cluster(names::workloads)
 }
 
 /// `pod/web-0` and the like.
 pub fn pods() -> Vec<CompletionCandidate> {
-    from_cluster(|connection| {
-        Box::pin(async move { names(&Api::<Pod>::namespaced(connection.read, &connection.namespace), "pod/").await })
-    })
+    from_cluster(names::pods)
 }
 
 fn candidates(names: Vec<String>) -> Vec<CompletionCandidate> {
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-fn from_kubeconfig(names: impl FnOnce(Kubeconfig) -> Vec<String>) -> Vec<CompletionCandidate> {
+fn from_kubeconfig(names: impl FnOnce(Loaded) -> Vec<String>) -> Vec<CompletionCandidate> {
     let loaded = kubeconfig::load(&typed(std::env::args()), &Environment::from_process());
-    candidates(loaded.map(|loaded| names(loaded.config)).unwrap_or_default())
+    candidates(loaded.map(names).unwrap_or_default())
 }
 
 /// A shell waits for us: later than this nobody wants the answer any more.
 const PATIENCE: Duration = Duration::from_millis(900);
-/// More names than this do not help on a command line.
-const MOST_NAMES: u32 = 500;
 
-fn from_cluster(ask: impl FnOnce(Connection) -> BoxFuture<'static, Vec<String>>) -> Vec<CompletionCandidate> {
+fn from_cluster<F: Future<Output = Vec<String>>>(ask: impl FnOnce(Connection) -> F) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
     let asking = async {
         let invocation = Invocation { command: "kubectl kapr completion".to_owned(), ..Invocation::default() };
@@ -92,15 +67,6 @@ fn from_cluster(ask: impl FnOnce(Connection) -> BoxFuture<'static, Vec<String>>)
     // A credential plugin may still be running; the process ends without it.
     runtime.shutdown_background();
     candidates(answer.unwrap_or_default())
-}
-
-async fn names<K>(api: &Api<K>, prefix: &str) -> Vec<String>
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let list = api.list_metadata(&ListParams::default().limit(MOST_NAMES)).await;
-    let items = list.map(|list| list.items).unwrap_or_default();
-    items.into_iter().filter_map(|item| item.metadata.name).map(|name| format!("{prefix}{name}")).collect()
 }
 
 /// The connection flags that stand on the line so far, whatever else is on it.

@@ -13,12 +13,12 @@ use clap_complete::env::Shells;
 /// The executable's name, as kubectl looks for it.
 pub const BINARY: &str = "kubectl-kapr";
 /// What kubectl runs to complete the arguments of `kubectl kapr`.
-const SHIM: &str = "kubectl_complete-kapr";
+pub const SHIM: &str = "kubectl_complete-kapr";
 /// The variable that turns a start of the binary into an answer for a shell.
 const VARIABLE: &str = "COMPLETE";
 /// kubectl reads `value<TAB>description` lines, which is what clap writes for fish; `:4` stops file names. Errors would
 /// end up in the middle of the user's command line.
-const SHIM_SCRIPT: &str = "#!/bin/sh\n\
+pub const SHIM_SCRIPT: &str = "#!/bin/sh\n\
     # Written by `kubectl kapr completion install`; `kubectl kapr completion install --uninstall` removes it.\n\
     COMPLETE=fish kubectl-kapr -- kubectl-kapr \"$@\" 2>/dev/null\n\
     echo :4\n";
@@ -89,11 +89,17 @@ pub fn answer_shell(command: impl Fn() -> clap::Command) {
 }
 
 fn script(shell: &str, out: &mut dyn Write) -> Result<(), CompletionError> {
+    let text = registration(shell).map_err(CompletionError::Output)?;
+    out.write_all(text.as_bytes()).map_err(CompletionError::Output)
+}
+
+/// The script that a shell reads: it asks the binary for every candidate. `shell` is one of clap's four.
+pub fn registration(shell: &str) -> io::Result<String> {
     let mut text = Vec::new();
     let shells = Shells::builtins();
     let shell = shells.completer(shell).expect("the four shells are among clap's");
-    shell.write_registration(VARIABLE, BINARY, BINARY, BINARY, &mut text).map_err(CompletionError::Output)?;
-    out.write_all(&text).map_err(CompletionError::Output)
+    shell.write_registration(VARIABLE, BINARY, BINARY, BINARY, &mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Whether a file is there, and whether it is ours to replace.
@@ -125,14 +131,15 @@ fn remove_shim(folder: &Path) -> Result<String, CompletionError> {
     Ok(format!("{} removed", path.display()))
 }
 
+/// Lets everybody run the file, where that is a property of files.
 #[cfg(unix)]
-fn make_executable(path: &Path) -> io::Result<()> {
+pub fn make_executable(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
 
 #[cfg(not(unix))]
-fn make_executable(_path: &Path) -> io::Result<()> {
+pub fn make_executable(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 

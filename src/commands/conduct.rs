@@ -10,20 +10,18 @@ use tokio::time::Instant;
 use super::session::Session;
 use crate::clock::{Clock, SystemClock};
 use crate::core::exit::Exit;
-use crate::core::journal::{Entry, Record};
 use crate::core::revision::Revision;
 use crate::core::rollout::event::Event;
 use crate::core::rollout::observation::Command;
 use crate::core::workload::WorkloadView;
-use crate::engine::{Intention, Operator};
+use crate::engine::{Decide, Intention, Operator};
 use crate::error::{CommandError, CommandResult};
 use crate::render::{Reporter, Streams, TICK, live, reporter};
 
 /// What a command wants done.
 pub struct Task<'a> {
     pub workload: WorkloadView,
-    /// Looks at the record under the lock and says what to write first.
-    pub decide: Box<dyn FnOnce(&Record) -> CommandResult<Vec<Entry>> + Send + 'a>,
+    pub decide: Decide<'a, CommandError>,
     /// Given to the machine at once: roll back, abort.
     pub command: Option<Command>,
     pub timeout: Option<Duration>,
@@ -70,6 +68,7 @@ fn make_reporter(session: &Session) -> Box<dyn Reporter> {
         stdout: Box::new(std::io::stdout()),
         stderr: Box::new(std::io::stderr()),
         size: Box::new(live::stderr_size),
+        watching: false,
     };
     reporter(session.mode(), streams)
 }
@@ -79,7 +78,7 @@ pub fn lock(shared: &Shared) -> MutexGuard<'_, Box<dyn Reporter>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn tick(shared: Shared, clock: SystemClock) {
+pub async fn tick(shared: Shared, clock: SystemClock) {
     let mut interval = tokio::time::interval(TICK);
     loop {
         interval.tick().await;

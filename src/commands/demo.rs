@@ -56,12 +56,13 @@ impl Scenario {
         let roomy = || vec![NodeConfig::new("node-a", "8", "32Gi"), NodeConfig::new("node-b", "8", "32Gi")];
         match self {
             Self::Healthy => Script {
-                intro: "A recommender says that 11 pods of deployment/web ask for too little CPU: 100m should be 250m.",
+                intro: "A recommender says that the 11 pods ask for too little CPU: 100m should be 250m.",
                 values: "app=requests.cpu=250m,limits.memory=256Mi",
                 nodes: roomy(),
                 annotations: "{}",
                 expected: Exit::Done,
-                epilogue: "Every pod was seen at its new values in pod status, none was restarted, and no template was touched.",
+                epilogue: "Every pod was seen at its new values in pod status, none was restarted, and no\n\
+                           template was touched.",
             },
             Self::Infeasible => Script {
                 intro: "A recommendation asks for 64 CPUs, more than any node of this cluster has.",
@@ -69,25 +70,28 @@ impl Scenario {
                 nodes: roomy(),
                 annotations: "{}",
                 expected: Exit::RolledBack,
-                epilogue: "The revision is on the deny-list of this workload: the same rollout is refused with exit code 7 until\n\
-                           `kubectl kapr allow` lifts it.",
+                epilogue: "The revision is on the deny-list of this workload: the same rollout is refused with\n\
+                           exit code 7 until `kubectl kapr allow` lifts it.",
             },
             Self::Deferred => Script {
-                intro: "The only node is nearly full. Another workload will be scaled down while the rollout waits for room.",
+                intro: "The only node is nearly full. Another workload will be scaled down while the\n\
+                        rollout waits for room.",
                 values: "app=requests.cpu=350m",
                 nodes: vec![NodeConfig::new("node-a", "4", "32Gi")],
                 annotations: "{}",
                 expected: Exit::Done,
-                epilogue: "Deferred is not failed: the kubelet keeps the resize until there is room, and the run waits as long as\n\
-                           --deferred-timeout allows.",
+                epilogue: "Deferred is not failed: the kubelet keeps the resize until there is room, and the\n\
+                           run waits as long as --deferred-timeout allows.",
             },
             Self::Crash => Script {
-                intro: "The application cannot live with the new values: it crashes two seconds after its resize.",
+                intro: "The application cannot live with the new values: it crashes two seconds after its\n\
+                        resize.",
                 values: "app=requests.cpu=250m",
                 nodes: roomy(),
                 annotations: "{sandbox.kapr.dev/crash-after-resize: 2s}",
                 expected: Exit::RolledBack,
-                epilogue: "Only the pods of the first step were touched, and each was seen back at its old values.",
+                epilogue: "Only the pods of the first step were touched, and each was seen back at its old\n\
+                           values.",
             },
         }
     }
@@ -110,7 +114,12 @@ pub async fn run(args: &DemoArgs, output: &OutputFlags) -> CommandResult {
         tokio::spawn(make_room(stage.sandbox.clone()));
     }
     let exit = rollout::run(&rollout_args(&script), &session).await?;
-    tell(&format!("\n{}\nExit code of the rollout: {}. Scenarios: {}.\n", script.epilogue, exit.code(), names()));
+    tell(&format!(
+        "\n{}\nIts exit code was {}. Other scenarios of demo --scenario: {}.\n",
+        script.epilogue,
+        exit.code(),
+        names()
+    ));
     if exit == script.expected {
         Ok(Exit::Done)
     } else {
@@ -123,7 +132,7 @@ pub async fn run(args: &DemoArgs, output: &OutputFlags) -> CommandResult {
 
 fn names() -> String {
     let all = Scenario::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    all.map(|value| format!("--scenario {}", value.get_name())).collect::<Vec<_>>().join(", ")
+    all.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 fn rollout_args(script: &Script) -> RolloutArgs {
@@ -172,7 +181,7 @@ impl Stage {
         std::fs::create_dir_all(&folder)?;
         served.write_kubeconfig(&folder.join("kubeconfig"))?;
         tell(&format!(
-            "An embedded cluster is up at http://{} with 11 pods of deployment/web in namespace shop.\n",
+            "An embedded cluster is up at http://{}, with 11 pods of\ndeployment/web in namespace shop.\n",
             served.address()
         ));
         Ok(Self { sandbox, _served: served, folder })
@@ -198,7 +207,7 @@ impl Drop for Stage {
 
 /// Scales the other workload down once a pod has waited for room for a while.
 async fn make_room(sandbox: Sandbox) {
-    let deferred = sandbox.wait_until(Duration::from_secs(120), |view| {
+    let deferred = sandbox.wait_until(Duration::from_mins(2), |view| {
         view.list("pods", "shop").iter().any(|pod| pod["status"]["conditions"].to_string().contains("Deferred"))
     });
     if deferred.await.is_err() {

@@ -1,13 +1,16 @@
 //! One file for each command: its arguments (the help text is their doc comment) and its `run`.
 //! May not: decide anything about the domain.
 
+pub mod allow;
 pub mod candidates;
 pub mod check;
 pub mod completion;
 pub mod conduct;
 pub mod confirm;
 pub mod demo;
+pub mod document;
 pub mod flags;
+pub mod history;
 pub mod plan;
 pub mod policy_flags;
 pub mod preflight;
@@ -18,6 +21,8 @@ pub mod rollout;
 pub mod sandbox;
 pub mod session;
 pub mod signals;
+pub mod status;
+mod status_watch;
 pub mod wanted_args;
 pub mod workload_arg;
 
@@ -54,9 +59,13 @@ pub struct Cli {
 pub enum Command {
     Rollout(rollout::RolloutArgs),
     Plan(plan::PlanArgs),
+    Status(status::StatusArgs),
     Resume(resume::ResumeArgs),
     Rollback(resume::RollbackArgs),
     Abort(resume::AbortArgs),
+    History(history::HistoryArgs),
+    Denied(allow::DeniedArgs),
+    Allow(allow::AllowArgs),
     Revision(revision::RevisionArgs),
     Check(check::CheckArgs),
     Demo(demo::DemoArgs),
@@ -77,6 +86,10 @@ pub async fn run(cli: Cli) -> CommandResult {
     match command {
         Command::Rollout(args) => rollout::run(&args, &Session::open(&kube, &output, "rollout").await?).await,
         Command::Plan(args) => plan::run(&args, &Session::open(&kube, &output, "plan").await?).await,
+        Command::Status(args) => status::run(&args, &Session::open(&kube, &output, "status").await?).await,
+        Command::History(args) => history::run(&args, &Session::open(&kube, &output, "history").await?).await,
+        Command::Denied(args) => allow::denied(&args, &Session::open(&kube, &output, "denied").await?).await,
+        Command::Allow(args) => allow::allow(&args, &Session::open(&kube, &output, "allow").await?).await,
         Command::Resume(args) => {
             resume::run(Verb::Resume, &args.on, &Session::open(&kube, &output, "resume").await?).await
         }

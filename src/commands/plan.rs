@@ -2,8 +2,8 @@
 
 use clap::Args;
 use futures::future::join_all;
-use serde_json::json;
 
+use super::document::{columns, document};
 use super::session::{Session, print};
 use super::wanted_args::{Decided, WantedArgs};
 use crate::cluster::{Cluster, WriteMode};
@@ -92,7 +92,7 @@ pub async fn preview(
         for (pod, pods, answer) in answers {
             match answer {
                 ResizeAnswer::Refused { message } => {
-                    refused.push(RefusedShape { pod, pods, refusal: named(message) });
+                    refused.push(RefusedShape { pod, pods, refusal: named(&message) });
                 }
                 ResizeAnswer::Forbidden { message } => {
                     return Err(CommandError::refused(message).hint("`kubectl kapr check` names each missing right"));
@@ -112,8 +112,8 @@ pub async fn preview(
 }
 
 /// Which admission plugin spoke, from its words.
-fn named(words: String) -> Refusal {
-    let words = crate::render::text::clean(&words).into_owned();
+fn named(words: &str) -> Refusal {
+    let words = crate::render::text::clean(words).into_owned();
     if words.contains("exceeded quota") {
         Refusal::ResourceQuota { words }
     } else if words.contains("usage per Container")
@@ -129,6 +129,13 @@ fn named(words: String) -> Refusal {
 /// The plan on stdout, in the format that was asked for.
 pub fn print_plan(session: &Session, decided: &Decided, preview: &Preview) -> CommandResult<()> {
     let revision = Revision::of(&decided.recommendation);
+    let refused = preview.refused.iter().map(|shape| plan_view::ServerRefusal {
+        pod: shape.pod.to_string(),
+        pods: shape.pods,
+        code: shape.refusal.code(),
+        message: shape.refusal.to_string(),
+    });
+    let refused = refused.collect::<Vec<_>>();
     let view = plan_view::PlanView {
         context: session.connection.context.as_deref(),
         workload: &preview.workload.reference,
@@ -136,18 +143,12 @@ pub fn print_plan(session: &Session, decided: &Decided, preview: &Preview) -> Co
         target: decided.recommendation.containers(),
         plan: &preview.plan,
         policy: &decided.policy,
-        refused: &preview.refused.iter().map(|r| (r.pod.as_ref(), r.pods, r.refusal.to_string())).collect::<Vec<_>>(),
+        refused: &refused,
         too_large: &preview.too_large,
     };
     let format = &session.output.output;
-    match format.name() {
-        "json" => print(&format!("{}\n", json!(plan_view::json(&view)))),
-        "yaml" => print(&to_yaml(&plan_view::json(&view))?),
-        name => print(&plan_view::table(&view, name == "wide")),
+    match document(format, || plan_view::json(&view))? {
+        Some(text) => print(&text),
+        None => print(&plan_view::table(&view, format.name() == "wide", columns())),
     }
-}
-
-/// JSON values as YAML, for `-o yaml`.
-pub fn to_yaml(value: &serde_json::Value) -> CommandResult<String> {
-    serde_saphyr::to_string(value).map_err(|error| CommandError::new(Exit::Unexpected, error))
 }

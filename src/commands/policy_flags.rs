@@ -23,7 +23,7 @@ pub struct PolicyFlags {
     /// Pods that may be on their way to the new values at the same time [default: 32]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub max_in_flight: Option<usize>,
-    /// Pods that may be restarting at the same time, where resizePolicy says RestartContainer [default: 1]
+    /// Pods that may be restarting at the same time, where `resizePolicy` says `RestartContainer` [default: 1]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub max_unavailable: Option<usize>,
     /// A pod that is not at target this long after its patch fails the run [default: 5m]

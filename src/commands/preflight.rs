@@ -3,7 +3,7 @@
 use super::plan::Preview;
 use super::session::Session;
 use super::wanted_args::Decided;
-use crate::cluster::rights::{Purpose, grant_yaml, missing_rights, rights_for};
+use crate::cluster::rights::{Purpose, grant_yaml, missing_rights, rights_for, user_name};
 use crate::core::plan::Plan;
 use crate::core::workload::WorkloadRef;
 use crate::error::{CommandError, CommandResult};
@@ -17,7 +17,9 @@ pub async fn rights(session: &Session, namespace: &str) -> CommandResult<()> {
         return Ok(());
     }
     let names = missing.iter().map(|right| format!("{} {}", right.verb, right.resource_path())).collect::<Vec<_>>();
-    let yaml = grant_yaml(&missing, namespace, &session.connection.user);
+    // The server's name for us: what the kubeconfig calls its user means nothing to RBAC.
+    let user = user_name(&session.connection.read).await?;
+    let yaml = grant_yaml(&missing, namespace, &user);
     Err(CommandError::refused(format!("you may not {} in namespace {namespace:?}", names.join(", ")))
         .hint(format!("an administrator can grant it with:\n{yaml}")))
 }

@@ -1,5 +1,5 @@
-//! The documents that are generated from the code: the command reference, the exit codes, the RBAC roles and the
-//! manual pages.
+//! The files that are generated from the code: the command reference, the exit codes, the RBAC roles, the manual pages
+//! and the completion scripts.
 //! Takes the command tree as an argument, so that it knows no command.
 
 use std::collections::BTreeMap;
@@ -9,22 +9,30 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, Args, Command};
 
+use super::completion;
 use crate::cluster::rights::reference_yaml;
 use crate::core::exit;
 
-/// Write the generated documents into a folder
+/// Where the manual pages are.
+const MANUAL: &str = "docs/man";
+
+/// Write the generated files of the repository
 #[derive(Args, Clone, Debug)]
 #[command(hide = true)]
 pub struct ReferenceArgs {
-    /// The folder: manual pages go to its subfolder `man`
-    #[arg(long, value_name = "FOLDER", default_value = "docs")]
+    /// The root of the repository
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub dir: PathBuf,
 }
 
-/// Writes `cli-reference.md`, `exit-codes.md`, `rbac.yaml` and `man/*.1` below the folder and returns their paths.
+/// Writes every generated file, and removes manual pages of commands that are no more. Returns what was written.
 pub fn run(args: &ReferenceArgs, command: Command) -> io::Result<Vec<PathBuf>> {
+    let files = generated(command)?;
+    for path in strange_pages(&files, &args.dir) {
+        std::fs::remove_file(path)?;
+    }
     let mut written = Vec::new();
-    for (name, content) in checked_in(command.clone()).into_iter().chain(manual_pages(command)?) {
+    for (name, content) in files {
         let path = args.dir.join(name);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -32,43 +40,58 @@ pub fn run(args: &ReferenceArgs, command: Command) -> io::Result<Vec<PathBuf>> {
         std::fs::write(&path, content)?;
         written.push(path);
     }
+    completion::make_executable(&args.dir.join(COMPLETIONS).join(completion::SHIM))?;
     Ok(written)
 }
 
-/// The generated files that are kept in the repository, by their path below `docs`.
-pub fn checked_in(command: Command) -> BTreeMap<PathBuf, String> {
-    BTreeMap::from([
-        (PathBuf::from("cli-reference.md"), cli_reference(command)),
-        (PathBuf::from("exit-codes.md"), exit::reference()),
-        (PathBuf::from("rbac.yaml"), reference_yaml()),
-    ])
-}
+/// Where the completion scripts are.
+const COMPLETIONS: &str = "completions";
 
-/// Which of the files in `docs` are not what the code would write. For the test that keeps them fresh.
-pub fn stale(command: Command, docs: &Path) -> Vec<PathBuf> {
-    checked_in(command)
-        .into_iter()
-        .map(|(name, content)| (docs.join(name), content))
-        .filter(|(path, content)| std::fs::read_to_string(path).ok().as_ref() != Some(content))
-        .map(|(path, _)| path)
-        .collect()
-}
-
-fn manual_pages(command: Command) -> io::Result<BTreeMap<PathBuf, String>> {
-    let mut pages = BTreeMap::new();
+/// The generated files, by their path below the root of the repository.
+pub fn generated(command: Command) -> io::Result<BTreeMap<PathBuf, String>> {
+    let mut files = BTreeMap::from([
+        (PathBuf::from("docs/cli-reference.md"), cli_reference(command.clone())),
+        (PathBuf::from("docs/exit-codes.md"), exit::reference()),
+        (PathBuf::from("docs/rbac.yaml"), reference_yaml()),
+        (Path::new(COMPLETIONS).join(completion::SHIM), completion::SHIM_SCRIPT.to_owned()),
+    ]);
+    for shell in ["bash", "zsh", "fish"] {
+        let name = Path::new(COMPLETIONS).join(format!("{}.{shell}", completion::BINARY));
+        files.insert(name, completion::registration(shell)?);
+    }
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    add_pages(&command, &mut pages)?;
-    Ok(pages)
+    add_pages(&command, &mut files)?;
+    Ok(files)
 }
 
-fn add_pages(command: &Command, pages: &mut BTreeMap<PathBuf, String>) -> io::Result<()> {
+/// Which files below `root` are not what the code would write. For the test that keeps them fresh.
+pub fn stale(command: Command, root: &Path) -> io::Result<Vec<PathBuf>> {
+    let files = generated(command)?;
+    let mut stale = strange_pages(&files, root);
+    for (name, content) in files {
+        let path = root.join(name);
+        if std::fs::read_to_string(&path).ok().as_ref() != Some(&content) {
+            stale.push(path);
+        }
+    }
+    Ok(stale)
+}
+
+/// Manual pages of commands that are no more.
+fn strange_pages(files: &BTreeMap<PathBuf, String>, root: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root.join(MANUAL)).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| Path::new(MANUAL).join(entry.file_name()));
+    paths.filter(|path| !files.contains_key(path)).map(|path| root.join(path)).collect()
+}
+
+fn add_pages(command: &Command, files: &mut BTreeMap<PathBuf, String>) -> io::Result<()> {
     let page = clap_mangen::Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;
-    let name = Path::new("man").join(page.get_filename());
-    pages.insert(name, String::from_utf8_lossy(&text).into_owned());
-    shown(command).try_for_each(|below| add_pages(below, pages))
+    let name = Path::new(MANUAL).join(page.get_filename());
+    files.insert(name, String::from_utf8_lossy(&text).into_owned());
+    shown(command).try_for_each(|below| add_pages(below, files))
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
@@ -80,7 +103,7 @@ pub fn cli_reference(command: Command) -> String {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut text = String::from(
-        "# Command reference\n\nGenerated from the program (`kubectl-kapr reference --dir docs`); do not edit.\n",
+        "# Command reference\n\nGenerated from the program; do not edit. `cargo run -- reference` writes it anew.\n",
     );
     add_section(&command, 2, &mut text);
     let globals: Vec<&Arg> = visible(&command).filter(|arg| arg.is_global_set()).collect();
@@ -212,13 +235,34 @@ mod tests {
     #[test]
     fn files_are_written_and_then_fresh() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(stale(Cli::command(), dir.path()).len(), 3);
+        let expected = [
+            "completions/kubectl-kapr.bash",
+            "completions/kubectl-kapr.fish",
+            "completions/kubectl-kapr.zsh",
+            "completions/kubectl_complete-kapr",
+            "docs/cli-reference.md",
+            "docs/exit-codes.md",
+            "docs/man/kubectl-kapr-rollout.1",
+            "docs/man/kubectl-kapr.1",
+            "docs/rbac.yaml",
+        ];
+        assert_eq!(stale(Cli::command(), dir.path()).unwrap().len(), expected.len());
         let args = ReferenceArgs { dir: dir.path().to_owned() };
         let written = run(&args, Cli::command()).unwrap();
         let names: Vec<_> = written.iter().map(|path| path.strip_prefix(dir.path()).unwrap()).collect();
-        let expected =
-            ["cli-reference.md", "exit-codes.md", "rbac.yaml", "man/kubectl-kapr-rollout.1", "man/kubectl-kapr.1"];
         assert_eq!(names, expected.map(Path::new));
-        assert_eq!(stale(Cli::command(), dir.path()), Vec::<PathBuf>::new());
+        assert_eq!(stale(Cli::command(), dir.path()).unwrap(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_page_of_a_command_that_is_no_more_is_stale_and_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ReferenceArgs { dir: dir.path().to_owned() };
+        run(&args, Cli::command()).unwrap();
+        let old = dir.path().join("docs/man/kubectl-kapr-old.1");
+        std::fs::write(&old, "").unwrap();
+        assert_eq!(stale(Cli::command(), dir.path()).unwrap(), std::slice::from_ref(&old));
+        run(&args, Cli::command()).unwrap();
+        assert!(!old.exists());
     }
 }

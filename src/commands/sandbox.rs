@@ -55,15 +55,12 @@ pub async fn run(args: &SandboxArgs) -> CommandResult {
         sandbox.apply_yaml(&text).await.map_err(|failure| named(failure.message))?;
     }
     let served = sandbox.serve(args.listen).await?;
-    match &args.write_kubeconfig {
-        Some(path) => {
-            served.write_kubeconfig(path)?;
-            tell(&format!("serving on http://{}; export KUBECONFIG={}\n", served.address(), path.display()));
-        }
-        None => {
-            tell(&format!("serving on http://{}; the kubeconfig follows\n", served.address()));
-            print(&served.kubeconfig())?;
-        }
+    if let Some(path) = &args.write_kubeconfig {
+        served.write_kubeconfig(path)?;
+        tell(&format!("serving on http://{}; export KUBECONFIG={}\n", served.address(), path.display()));
+    } else {
+        tell(&format!("serving on http://{}; the kubeconfig follows\n", served.address()));
+        print(&served.kubeconfig())?;
     }
     let _ = tokio::signal::ctrl_c().await;
     Ok(Exit::Done)

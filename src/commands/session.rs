@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::cluster::KubeCluster;
 use crate::cluster::connect::{Connection, Invocation};
 use crate::cluster::environment::Environment;
-use crate::cluster::link::{Hooks, RequestTrace};
+use crate::cluster::link::{Hook, Hooks, RequestTrace};
 use crate::cluster::version::{ServerVersion, server_version};
 use crate::core::workload::{WorkloadRef, WorkloadView};
 use crate::engine::Holder;
@@ -124,11 +124,9 @@ pub fn mode(output: &OutputFlags) -> Mode {
 }
 
 fn hooks(level: u8) -> Hooks {
-    let warning: Arc<dyn Fn(&str) + Send + Sync> =
-        Arc::new(|text| tell(&format!("Warning: {}\n", crate::render::text::clean(text))));
-    let request: Option<Arc<dyn Fn(&RequestTrace) + Send + Sync>> = (level >= TRACE_FROM).then(|| {
-        Arc::new(|trace: &RequestTrace| tell(&format!("{trace}\n"))) as Arc<dyn Fn(&RequestTrace) + Send + Sync>
-    });
+    let warning: Hook<str> = Arc::new(|text| tell(&format!("Warning: {}\n", crate::render::text::clean(text))));
+    let request: Option<Hook<RequestTrace>> =
+        if level >= TRACE_FROM { Some(Arc::new(|trace| tell(&format!("{trace}\n")))) } else { None };
     Hooks { warning: Some(warning), request }
 }
 

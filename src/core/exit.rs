@@ -92,8 +92,7 @@ pub fn reference() -> String {
         "# Exit codes\n\nGenerated from `src/core/exit.rs`; a test keeps it fresh. `-o json` repeats the number as `exitCode`, \
          because `kubectl` on Windows\ndoes not pass it on.\n\n| code | meaning | the cluster is then |\n|---|---|---|\n",
     );
-    for exit in Exit::ALL {
-        text.push_str(&format!("| {} | {} | {} |\n", exit.code(), exit.meaning(), exit.cluster()));
-    }
+    let rows = Exit::ALL.map(|exit| format!("| {} | {} | {} |\n", exit.code(), exit.meaning(), exit.cluster()));
+    text.push_str(&rows.concat());
     text
 }

@@ -67,3 +67,62 @@ fn how(end: &ContainerEnd) -> String {
     let reason = if end.reason.is_empty() { "no reason given" } else { &*end.reason };
     format!(" (last end: {reason}, exit code {})", end.exit_code)
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::core::testing::pod;
+
+    fn seen(change: impl Fn(&mut crate::core::pod::ContainerView)) -> PodView {
+        let mut view = pod(&[("app", "requests.cpu=100m")]);
+        change(view.containers.get_mut("app").unwrap());
+        view
+    }
+
+    fn end(reason: &str, exit_code: i32) -> ContainerEnd {
+        ContainerEnd { reason: reason.into(), exit_code }
+    }
+
+    fn counts(n: u32) -> Restarts {
+        Restarts::from([("app".into(), n)])
+    }
+
+    #[rstest]
+    #[case(0, 0, None)]
+    #[case(2, 0, None)]
+    #[case(3, 1, None)]
+    #[case(3, 0, Some("restarted once, none expected (last end: Error, exit code 1)"))]
+    #[case(5, 1, Some("restarted 3 times, 1 expected (last end: Error, exit code 1)"))]
+    fn restarts_beyond_the_expected(#[case] is: u32, #[case] expected: u32, #[case] want: Option<&str>) {
+        let view = seen(|c| (c.restart_count, c.last_end) = (is, Some(end("Error", 1))));
+        let found = judge(&view, &counts(2.min(is)), &counts(expected));
+        assert_eq!(found.map(|ill| ill.message).as_deref(), want);
+    }
+
+    #[test]
+    fn out_of_memory_counts_even_when_a_restart_is_expected() {
+        let view = seen(|c| (c.restart_count, c.last_end) = (1, Some(end("OOMKilled", 137))));
+        let found = judge(&view, &Restarts::new(), &counts(1)).unwrap();
+        assert!(found.message.contains("OOMKilled"));
+    }
+
+    #[test]
+    fn exit_code_137_alone_is_no_evidence() {
+        let view = seen(|c| (c.restart_count, c.last_end) = (1, Some(end("Error", 137))));
+        assert_eq!(judge(&view, &Restarts::new(), &counts(1)), None);
+    }
+
+    #[test]
+    fn an_old_out_of_memory_kill_is_not_ours() {
+        let view = seen(|c| (c.restart_count, c.last_end) = (4, Some(end("OOMKilled", 137))));
+        assert_eq!(judge(&view, &counts(4), &Restarts::new()), None);
+    }
+
+    #[test]
+    fn a_crash_loop_is_hopeless() {
+        let view = seen(|c| c.state = ContainerState::Waiting { reason: "CrashLoopBackOff".into() });
+        assert_eq!(judge(&view, &Restarts::new(), &counts(1)).unwrap().message, "does not start: CrashLoopBackOff");
+    }
+}

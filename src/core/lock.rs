@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// How long a holder may be silent before another may take over.
-pub const LEASE_DURATION: Duration = Duration::from_secs(60);
+pub const LEASE_DURATION: Duration = Duration::from_mins(1);
 
 /// How often a holder shows that it is alive.
 pub const RENEW_EVERY: Duration = Duration::from_secs(15);
@@ -27,6 +27,8 @@ pub struct LeaseView {
     pub duration: Duration,
     /// The holder's own word on when it took the lease; for people only.
     pub acquired_at: Option<Timestamp>,
+    /// The holder's own word on when it last showed that it is alive; for people only.
+    pub renewed_at: Option<Timestamp>,
 }
 
 /// What may be done about a lease.
@@ -90,6 +92,7 @@ mod tests {
             version: version.to_owned(),
             duration: LEASE_DURATION,
             acquired_at: None,
+            renewed_at: None,
         }
     }
 

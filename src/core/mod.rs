@@ -15,6 +15,7 @@
 pub mod admission;
 pub mod eligibility;
 pub mod exit;
+pub mod follow;
 pub mod health;
 pub mod journal;
 pub mod lock;
@@ -33,6 +34,7 @@ pub mod revision;
 pub mod rollout;
 pub mod selection;
 pub mod share;
+pub mod status;
 #[cfg(test)]
 pub mod testing;
 pub mod time;

@@ -53,6 +53,8 @@ pub struct PodView {
     pub observed_generation: Option<i64>,
     pub node: Option<Box<str>>,
     pub owner_uid: Option<Box<str>>,
+    /// When the API server made it; for people only.
+    pub created_at: Option<Timestamp>,
     /// `pod-template-hash` or `controller-revision-hash`.
     pub template_hash: Option<Box<str>>,
     pub phase: PodPhase,

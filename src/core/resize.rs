@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::pod::{ContainerState, ContainerView, PodPhase, PodView, ResizeCondition};
+use super::quantity::{Bytes, Millicores};
 use super::resources::{ContainerResources, Key, Resources};
 
 /// Where a pod stands on its way to the wanted values.
@@ -115,7 +116,7 @@ fn settle(view: &PodView, want: &ContainerResources, quiet: Duration) -> ResizeS
 
 fn is_granted(container: &ContainerView, want: &Resources) -> bool {
     let Some(allocated) = container.allocated else { return true };
-    [(Key::RequestsCpu, allocated.cpu.map(|v| v.get())), (Key::RequestsMemory, allocated.memory.map(|v| v.get()))]
+    [(Key::RequestsCpu, allocated.cpu.map(Millicores::get)), (Key::RequestsMemory, allocated.memory.map(Bytes::get))]
         .into_iter()
         .all(|(key, granted)| want.get(key).is_none() || want.get(key) == granted)
 }
@@ -138,4 +139,125 @@ fn same(key: Key, wanted: u64, actual: Option<u64>) -> bool {
         Key::RequestsMemory | Key::LimitsMemory => 0,
     };
     wanted == actual || (wanted <= floor && actual <= floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::core::pod::ResizeCondition;
+    use crate::core::quantity::Millicores;
+    use crate::core::resources::Amounts;
+    use crate::core::testing::{block, containers, pod};
+
+    const AT: &[(&str, &str)] = &[("app", "requests.cpu=200m,limits.memory=1Gi")];
+
+    fn condition(reason: &str, generation: Option<i64>) -> ResizeCondition {
+        ResizeCondition { reason: reason.into(), message: "words".into(), observed_generation: generation, since: None }
+    }
+
+    /// A pod that asks for the wanted values, in generation 5, changed by each row of the table.
+    fn seen(change: impl Fn(&mut PodView)) -> ResizeState {
+        let mut view = pod(AT);
+        (view.generation, view.observed_generation) = (5, Some(5));
+        change(&mut view);
+        classify(&view, &containers(AT), Duration::ZERO)
+    }
+
+    #[test]
+    fn at_the_values_and_running_is_applied() {
+        assert_eq!(seen(|_| {}), ResizeState::Applied);
+    }
+
+    #[test]
+    fn an_older_generation_says_nothing() {
+        assert_eq!(seen(|view| view.observed_generation = Some(4)), ResizeState::Pending);
+    }
+
+    #[test]
+    fn without_observed_generation_the_values_decide() {
+        assert_eq!(seen(|view| view.observed_generation = None), ResizeState::Applied);
+    }
+
+    #[rstest]
+    #[case("Deferred", Some(5), ResizeState::Deferred("words".into()))]
+    #[case("Deferred", None, ResizeState::Deferred("words".into()))]
+    #[case("Infeasible", Some(5), ResizeState::Infeasible("words".into()))]
+    // A reason that is newer than this program is one the kubelet may still resolve.
+    #[case("OutOfcpu", Some(5), ResizeState::Deferred("words".into()))]
+    // A condition of an older resize does not speak about this one.
+    #[case("Infeasible", Some(4), ResizeState::Applied)]
+    fn pending(#[case] reason: &str, #[case] generation: Option<i64>, #[case] want: ResizeState) {
+        assert_eq!(seen(|view| view.resize_pending = Some(condition(reason, generation))), want);
+    }
+
+    #[rstest]
+    #[case("", Some(5), ResizeState::InProgress)]
+    #[case("Error", Some(5), ResizeState::Failed("words".into()))]
+    // An error text may outlive its cause until the kubelet has seen the new generation through.
+    #[case("Error", Some(4), ResizeState::InProgress)]
+    fn in_progress(#[case] reason: &str, #[case] generation: Option<i64>, #[case] want: ResizeState) {
+        assert_eq!(seen(|view| view.resize_in_progress = Some(condition(reason, generation))), want);
+    }
+
+    #[test]
+    fn granted_is_not_applied_until_the_runtime_says_so() {
+        let stale = |view: &mut PodView| {
+            view.containers.get_mut("app").unwrap().actual = Some(block("requests.cpu=100m,limits.memory=1Gi"));
+        };
+        assert_eq!(seen(stale), ResizeState::InProgress);
+        let mut view = pod(AT);
+        stale(&mut view);
+        let diverged = classify(&view, &containers(AT), SETTLED);
+        assert_eq!(diverged, ResizeState::Diverged("container app requests.cpu is 100m, granted 200m".into()));
+    }
+
+    #[test]
+    fn neither_granted_nor_refused_is_pending() {
+        let state = seen(|view| {
+            let container = view.containers.get_mut("app").unwrap();
+            container.allocated = Some(Amounts { cpu: Some(Millicores::new(100)), memory: None });
+        });
+        assert_eq!(state, ResizeState::Pending);
+    }
+
+    #[test]
+    fn a_container_that_does_not_run_proves_nothing() {
+        let state = seen(|view| {
+            view.containers.get_mut("app").unwrap().state = ContainerState::Waiting { reason: "".into() };
+        });
+        assert_eq!(state, ResizeState::InProgress);
+    }
+
+    #[test]
+    fn other_values_in_the_spec_are_somebody_elses() {
+        let state = seen(|view| view.containers.get_mut("app").unwrap().desired = block("requests.cpu=300m"));
+        assert_eq!(state, ResizeState::Foreign("container app requests.cpu is 300m, not 200m".into()));
+    }
+
+    #[rstest]
+    #[case(PodPhase::Succeeded, false, "the pod has finished")]
+    #[case(PodPhase::Failed, false, "the pod has failed")]
+    #[case(PodPhase::Running, true, "the pod is terminating")]
+    fn an_ended_pod_is_gone(#[case] phase: PodPhase, #[case] terminating: bool, #[case] why: &'static str) {
+        let state = seen(|view| (view.phase, view.terminating) = (phase, terminating));
+        assert_eq!(state, ResizeState::Gone(why));
+    }
+
+    #[rstest]
+    #[case(Key::RequestsCpu, 1, Some(2), true)]
+    #[case(Key::RequestsCpu, 3, Some(2), false)]
+    #[case(Key::LimitsCpu, 5, Some(10), true)]
+    #[case(Key::LimitsCpu, 11, Some(10), false)]
+    #[case(Key::LimitsMemory, 1, Some(2), false)]
+    #[case(Key::RequestsCpu, 1, None, false)]
+    fn what_the_kernel_cannot_tell_apart_is_the_same(
+        #[case] key: Key,
+        #[case] wanted: u64,
+        #[case] actual: Option<u64>,
+        #[case] equal: bool,
+    ) {
+        assert_eq!(same(key, wanted, actual), equal);
+    }
 }

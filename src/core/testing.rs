@@ -63,6 +63,7 @@ pub fn pod(list: &[(&str, &str)]) -> PodView {
         observed_generation: Some(1),
         node: Some("n1".into()),
         owner_uid: Some("rs-uid".into()),
+        created_at: Some(jiff::Timestamp::UNIX_EPOCH),
         template_hash: Some("abc".into()),
         phase: PodPhase::Running,
         terminating: false,

@@ -62,6 +62,29 @@ enum Input {
     Record(Version, Box<Result<Stored, StoreError>>),
 }
 
+/// Something that is done beside the loop every now and then, never twice at once.
+struct Chore {
+    due: Instant,
+    busy: bool,
+}
+
+impl Chore {
+    const fn at(due: Instant) -> Self {
+        Self { due, busy: false }
+    }
+
+    /// Whether to begin now.
+    fn begins(&mut self, now: Instant) -> bool {
+        let begins = !self.busy && now >= self.due;
+        self.busy |= begins;
+        begins
+    }
+
+    fn ends(&mut self, again_after: Duration) {
+        *self = Self::at(Instant::now() + again_after);
+    }
+}
+
 struct Loop<'a, C, S> {
     cluster: &'a C,
     store: &'a S,
@@ -73,12 +96,11 @@ struct Loop<'a, C, S> {
     command: Option<Command>,
     budget: Option<String>,
     hold: Hold,
-    renewing: bool,
-    renew_due: Instant,
-    workload_due: Instant,
-    reading_workload: bool,
-    record_due: Instant,
-    reading_record: bool,
+    renewal: Chore,
+    /// The last renewal was not answered: since when, and why. The watch may be fine all the same.
+    unanswered: Option<(jiff::Timestamp, String)>,
+    workload: Chore,
+    record: Chore,
     deadline: Option<Instant>,
     wake_at: Option<Instant>,
     /// The record went with its workload: nothing is written or patched any more, the pods are watched to their end.
@@ -152,13 +174,11 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             answers: Vec::new(),
             command: None,
             budget: None,
+            renewal: Chore::at(hold.next_renewal()),
+            unanswered: None,
             hold,
-            renewing: false,
-            renew_due: now,
-            workload_due: now + WORKLOAD_EVERY,
-            reading_workload: false,
-            record_due: now + RECORD_EVERY,
-            reading_record: false,
+            workload: Chore::at(now + WORKLOAD_EVERY),
+            record: Chore::at(now + RECORD_EVERY),
             deadline,
             wake_at: None,
             record_gone: false,
@@ -210,8 +230,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
     fn ask(&mut self, journal: &Journal) {
         let now = Instant::now();
         let (cluster, store) = (self.cluster, self.store);
-        if !self.renewing && now >= self.renew_due {
-            self.renewing = true;
+        if self.renewal.begins(now) {
             let mut hold = self.hold.clone();
             self.inputs.push(
                 async move {
@@ -221,8 +240,10 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 .boxed(),
             );
         }
-        if !self.reading_workload && (now >= self.workload_due || self.sighting.has_new_stranger()) {
-            self.reading_workload = true;
+        if self.sighting.has_new_stranger() {
+            self.workload.due = now;
+        }
+        if self.workload.begins(now) {
             let (reference, workload) = (self.reference.clone(), self.sighting.known_workload());
             self.inputs.push(
                 async move {
@@ -237,8 +258,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 .boxed(),
             );
         }
-        if !self.reading_record && now >= self.record_due && !self.record_gone {
-            self.reading_record = true;
+        if !self.record_gone && self.record.begins(now) {
             let (subject, version) = (journal.subject.clone(), journal.version().clone());
             self.inputs.push(async move { Input::Record(version, Box::new(store.read(&subject).await)) }.boxed());
         }
@@ -260,8 +280,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             }
             Input::Renewed(hold, renewed) => self.note_renewed(hold, renewed),
             Input::Workload(seen, budget) => {
-                self.reading_workload = false;
-                self.workload_due = Instant::now() + WORKLOAD_EVERY;
+                self.workload.ends(WORKLOAD_EVERY);
                 self.budget = budget;
                 if let Ok(workload) = *seen {
                     self.sighting.see_workload(workload);
@@ -272,8 +291,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 }
             }
             Input::Record(version, read) => {
-                self.reading_record = false;
-                self.record_due = Instant::now() + RECORD_EVERY;
+                self.record.ends(RECORD_EVERY);
                 // A record that was read before our own last write says nothing.
                 if let Ok(stored) = *read
                     && version == *journal.version()
@@ -291,16 +309,19 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
     /// The record is gone. Either its workload is, or somebody removed the record under us.
     fn note_vanished(&mut self) {
         self.record_gone = true;
-        self.workload_due = Instant::now();
+        self.workload.due = Instant::now();
     }
 
     fn note_renewed(&mut self, hold: Hold, renewed: Renewed) {
-        self.renewing = false;
         self.hold = hold;
-        self.renew_due = match renewed {
-            Renewed::Yes => self.hold.next_renewal(),
+        let next = match renewed {
+            Renewed::Yes => {
+                self.unanswered = None;
+                self.hold.next_renewal()
+            }
             Renewed::Unknown(message) => {
-                self.sighting.note(PodChange::Blind(message), self.clock.now());
+                let now = self.clock.now();
+                self.unanswered.get_or_insert((now, message));
                 Instant::now() + LOOK_EVERY
             }
             Renewed::Lost(holder) => {
@@ -308,6 +329,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                 Instant::now() + LOOK_EVERY
             }
         };
+        self.renewal = Chore::at(next);
     }
 
     /// What the core is told. A hold that may have run out counts as blindness: nothing new is started.
@@ -319,7 +341,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             pods: &self.sighting.pods,
             workload: &self.sighting.workload,
             answers,
-            blind: self.sighting.blind.clone().or(unsafe_hold),
+            blind: self.sighting.blind.clone().or_else(|| self.unanswered.clone()).or(unsafe_hold),
             exhausted_budget: self.budget.clone(),
             command,
         }
@@ -365,7 +387,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                         }
                         Appended::Vanished => self.note_vanished(),
                     }
-                    self.record_due = Instant::now() + RECORD_EVERY;
+                    self.record.due = Instant::now() + RECORD_EVERY;
                 }
                 Effect::Resize(resize) => self.send(resize),
             }

@@ -44,6 +44,12 @@ pub enum HoldError {
     Store(#[from] StoreError),
 }
 
+/// How long a lease is tried for that could be had and whose writes are not answered.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two tries to give a lease back that nobody answered.
+const RELEASE_AGAIN: Duration = Duration::from_millis(500);
+
 /// How often a foreign lease is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -69,6 +75,11 @@ pub async fn acquire(
                     }
                     // Somebody was faster, or our own write was made and its answer lost: look again.
                     Err(StoreError::Conflict { .. }) => watch = LeaseWatch::default(),
+                    // It may be ours now: the next look says so.
+                    Err(StoreError::Unknown { .. }) if start.elapsed() < PATIENCE => {
+                        watch = LeaseWatch::default();
+                        tokio::time::sleep(LOOK_EVERY).await;
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -147,6 +158,123 @@ impl Hold {
 
     /// Gives the lease back; what cannot be given back expires.
     pub async fn release(self, store: &impl Store) {
-        let _ = tokio::time::timeout(LEASE_DURATION / 10, store.release_lease(&self.subject, &self.version)).await;
+        let _ = tokio::time::timeout(LEASE_DURATION / 10, self.give_back(store)).await;
+    }
+
+    /// A renewal that nobody waits for any more may still reach the server and change the version: look again. What is
+    /// not answered is tried again: a lease that is not given back makes the next operator wait for its end.
+    async fn give_back(mut self, store: &impl Store) {
+        loop {
+            match store.release_lease(&self.subject, &self.version).await {
+                Ok(()) => return,
+                Err(StoreError::Conflict { .. }) => {}
+                Err(StoreError::Unknown { .. }) => tokio::time::sleep(RELEASE_AGAIN).await,
+                Err(_) => return,
+            }
+            match store.read_lease(&self.subject).await {
+                Ok(Some(lease)) if lease.holder.as_deref() == Some(&self.identity) => self.version = lease.version,
+                Err(StoreError::Unknown { .. }) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::core::journal::{Append, Folded};
+    use crate::core::workload::{WorkloadKind, WorkloadRef};
+    use crate::store::{Stored, Version};
+
+    /// A lease and nothing else: who holds it, and its version.
+    #[derive(Default)]
+    struct OneLease(Mutex<(Option<String>, u32)>);
+
+    impl OneLease {
+        fn change(&self, seen: Option<&str>, holder: Option<&str>) -> Result<String, StoreError> {
+            let mut lease = self.0.lock().unwrap();
+            if seen.is_some_and(|seen| seen != lease.1.to_string()) {
+                return Err(StoreError::Conflict { what: "the lease".to_owned() });
+            }
+            *lease = (holder.map(str::to_owned), lease.1 + 1);
+            Ok(lease.1.to_string())
+        }
+
+        fn holder(&self) -> Option<String> {
+            self.0.lock().unwrap().0.clone()
+        }
+    }
+
+    impl Store for OneLease {
+        async fn read(&self, _: &Subject) -> Result<Stored, StoreError> {
+            unreachable!("no record is read")
+        }
+
+        async fn append(
+            &self,
+            _: &Subject,
+            _: &Version,
+            _: &Append,
+            _: Option<&Folded>,
+        ) -> Result<Version, StoreError> {
+            unreachable!("no record is written")
+        }
+
+        async fn read_lease(&self, _: &Subject) -> Result<Option<LeaseView>, StoreError> {
+            let (holder, version) = self.0.lock().unwrap().clone();
+            Ok(Some(LeaseView {
+                holder,
+                version: version.to_string(),
+                duration: LEASE_DURATION,
+                acquired_at: None,
+                renewed_at: None,
+            }))
+        }
+
+        async fn hold_lease(
+            &self,
+            _: &Subject,
+            seen: Option<&str>,
+            holder: &str,
+            _: bool,
+        ) -> Result<String, StoreError> {
+            self.change(seen, Some(holder))
+        }
+
+        async fn release_lease(&self, _: &Subject, seen: &str) -> Result<(), StoreError> {
+            self.change(Some(seen), None).map(drop)
+        }
+
+        async fn list(&self, _: Option<&str>) -> Result<Vec<(Subject, Result<Stored, StoreError>)>, StoreError> {
+            unreachable!("nothing is listed")
+        }
+    }
+
+    async fn held() -> (OneLease, Hold, Holder) {
+        let workload =
+            WorkloadRef { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: "web".to_owned() };
+        let (store, holder) = (OneLease::default(), Holder::new("ann", "desk"));
+        let hold = acquire(&store, &Subject { workload, uid: "uid".to_owned() }, &holder, |_, _| {}).await.unwrap();
+        assert_eq!(store.holder().as_ref(), Some(&holder.identity));
+        (store, hold, holder)
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_a_forgotten_renewal_changed_is_given_back() {
+        let (store, hold, holder) = held().await;
+        store.change(None, Some(&holder.identity)).unwrap();
+        hold.release(&store).await;
+        assert_eq!(store.holder(), None);
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_another_took_is_left_to_it() {
+        let (store, hold, _) = held().await;
+        store.change(None, Some("bob@laptop:1:2")).unwrap();
+        hold.release(&store).await;
+        assert_eq!(store.holder().as_deref(), Some("bob@laptop:1:2"));
     }
 }

@@ -49,11 +49,12 @@ impl Journal {
             Some(Entry::RunStarted(started)) if started.supersedes.is_none() => Some(started.run),
             _ => None,
         };
-        // Only a run that has ended may be folded away: a superseded one still holds the baselines.
-        let fold = starts_run
-            .filter(|_| self.record.active().is_none() && !matches!(self.version, Version::Absent))
-            .map(|run| self.record.folded_up(run, at));
         loop {
+            // Only a run that has ended may be folded away: a superseded one still holds the baselines. Decided for each
+            // try: what another operator allowed in between must not come back.
+            let fold = starts_run
+                .filter(|_| self.record.active().is_none() && !matches!(self.version, Version::Absent))
+                .map(|run| self.record.folded_up(run, at));
             match store.append(&self.subject, &self.version, &append, fold.as_ref()).await {
                 Ok(version) => {
                     self.version = version;
@@ -63,7 +64,7 @@ impl Journal {
                 }
                 Err(StoreError::Conflict { .. }) => match self.catch_up(store, &append).await {
                     Ok(CaughtUp::Written) => return Ok(Appended::Done),
-                    Ok(CaughtUp::Wished) => {}
+                    Ok(CaughtUp::Passed) => {}
                     Ok(CaughtUp::Overtaken) => return Ok(Appended::Lost),
                     Ok(CaughtUp::Vanished) => return Ok(Appended::Vanished),
                     Err(error @ StoreError::Unknown { .. }) => {
@@ -86,14 +87,14 @@ impl Journal {
         &self.version
     }
 
-    /// Takes in the record as it was read while nothing was being written: is it still ours? Wishes of others are
-    /// taken in.
+    /// Takes in the record as it was read while nothing was being written: is it still ours? What others may
+    /// write beside us is taken in.
     pub fn take_in(&mut self, stored: Stored) -> Appended {
         if stored.version == self.version {
             Appended::Done
         } else if self.has_vanished(&stored) {
             Appended::Vanished
-        } else if only_wishes(&self.record, &stored.record) {
+        } else if only_notes(&self.record, &stored.record) {
             (self.record, self.version) = (stored.record, stored.version);
             Appended::Done
         } else {
@@ -112,9 +113,9 @@ impl Journal {
         if self.has_vanished(&stored) {
             return Ok(CaughtUp::Vanished);
         }
-        if stored.version != self.version && only_wishes(&self.record, &stored.record) {
+        if stored.version != self.version && only_notes(&self.record, &stored.record) {
             (self.record, self.version) = (stored.record, stored.version);
-            return Ok(CaughtUp::Wished);
+            return Ok(CaughtUp::Passed);
         }
         Ok(CaughtUp::Overtaken)
     }
@@ -132,14 +133,15 @@ impl Journal {
 enum CaughtUp {
     /// The write was made after all.
     Written,
-    /// Somebody left a wish in between; the write can be made now.
-    Wished,
+    /// Somebody left a wish or allowed a revision in between; the write can be made now.
+    Passed,
     Overtaken,
     Vanished,
 }
 
-/// Whether `now` differs from `before` by wishes only.
-fn only_wishes(before: &Record, now: &Record) -> bool {
+/// Whether `now` differs from `before` only by what anybody may write without holding the workload: a wish to take over,
+/// and a denied revision that is allowed again.
+fn only_notes(before: &Record, now: &Record) -> bool {
     let run = |record: &Record| {
         let mut run = record.run.clone();
         if let Some(run) = &mut run {
@@ -147,5 +149,11 @@ fn only_wishes(before: &Record, now: &Record) -> bool {
         }
         run
     };
-    now.folded == before.folded && run(now) == run(before)
+    let denied = &before.folded.denied;
+    let fewer = now.folded.denied.iter().all(|(revision, denial)| denied.get(revision) == Some(denial));
+    fewer && now.folded.runs == before.folded.runs && run(now) == run(before)
 }
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

@@ -5,11 +5,13 @@ mod hold;
 mod journal;
 mod operate;
 mod sighting;
+mod watch;
 
 pub use drive::{Drive, drive};
 pub use hold::{Hold, HoldError, Holder, acquire};
 pub use journal::{Appended, Journal};
-pub use operate::{Failed, Intention, Operator};
+pub use operate::{Decide, Failed, Intention, Operator};
+pub use watch::{Reader, Show};
 
 use jiff::Timestamp;
 

@@ -34,11 +34,13 @@ pub struct Operator<'a, C, S> {
     pub context: Option<String>,
 }
 
+/// Looks at the record under the lock and says what to write first, or declines.
+pub type Decide<'a, E> = Box<dyn FnOnce(&Record) -> Result<Vec<Entry>, E> + Send + 'a>;
+
 /// What is to be done once the workload is held.
 pub struct Intention<'a, E> {
     pub workload: WorkloadView,
-    /// Looks at the record under the lock and says what to write first, or declines.
-    pub decide: Box<dyn FnOnce(&Record) -> Result<Vec<Entry>, E> + Send + 'a>,
+    pub decide: Decide<'a, E>,
     /// What the machine is told at once: roll back, abort.
     pub first: Option<Command>,
     /// For the running process: signals.
@@ -79,7 +81,7 @@ async fn interrupt(commands: &mut mpsc::UnboundedReceiver<Command>) -> i32 {
 
 /// How long a wish to supersede waits for the working operator to stop: it looks at the record every 5 s and then only
 /// has to let its requests be answered.
-const SUPERSEDE_PATIENCE: Duration = Duration::from_secs(120);
+const SUPERSEDE_PATIENCE: Duration = Duration::from_mins(2);
 
 impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
     /// Works until the run ends or this process has to stop, and gives the workload back in every case.

@@ -63,6 +63,13 @@ impl Live {
         Self { to, size, colored, scene: Scene::default(), drawn: None, widths: Vec::new(), stale: false, over: false }
     }
 
+    /// The view of somebody who only watches: Ctrl-C stops nothing but the view.
+    #[must_use]
+    pub fn watching(mut self, watching: bool) -> Self {
+        self.scene.watching = watching;
+        self
+    }
+
     fn draw_if_due(&mut self, now: Timestamp) {
         let pause = if self.stale { FASTEST } else { SLOWEST };
         if !self.over && self.drawn.is_none_or(|drawn| now.duration_since(drawn) >= pause) {

@@ -3,21 +3,27 @@
 //! What may not happen here: reading the cluster, the environment or the clock (time comes with each call), and deciding
 //! anything about a run. What came from the cluster passes `text::clean` before it reaches a terminal.
 
+pub mod history_view;
 pub mod json;
 pub mod live;
 pub mod look;
 pub mod mode;
+pub mod page;
 pub mod paint;
 pub mod plain;
 pub mod plan_view;
 pub mod scene;
 mod scene_lines;
 pub mod sink;
+pub mod status_list;
+pub mod status_view;
 pub mod summary;
 pub mod table;
 pub mod text;
 pub mod wording;
 
+#[cfg(test)]
+mod pictures;
 #[cfg(test)]
 mod stories;
 
@@ -58,6 +64,8 @@ pub struct Streams {
     pub stderr: Box<dyn Write + Send>,
     /// The terminal behind stderr (`live::stderr_size`).
     pub size: Size,
+    /// Somebody else drives the run.
+    pub watching: bool,
 }
 
 /// The reporter for a mode.
@@ -69,7 +77,7 @@ pub fn reporter(mode: Mode, streams: Streams) -> Box<dyn Reporter> {
     };
     let stderr = Sink::new(streams.stderr);
     let progress: Box<dyn Reporter> = match mode.progress {
-        Progress::Live => Box::new(Live::new(stderr, streams.size, mode.color_stderr)),
+        Progress::Live => Box::new(Live::new(stderr, streams.size, mode.color_stderr).watching(streams.watching)),
         Progress::Plain => Box::new(Plain::new(stderr)),
         Progress::Json => Box::new(Json::new(stderr)),
         Progress::Quiet => return output,
@@ -143,16 +151,24 @@ mod tests {
         let (stdout, stderr) = (Paper::default(), Paper::default());
         let mode =
             Mode { progress: Progress::Plain, output: OutputFlag::Text, color_stdout: false, color_stderr: false };
-        let streams =
-            Streams { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()), size: Box::new(|| None) };
+        let streams = Streams {
+            stdout: Box::new(stdout.clone()),
+            stderr: Box::new(stderr.clone()),
+            size: Box::new(|| None),
+            watching: false,
+        };
         stories::tell(&stories::healthy(), &mut *reporter(mode, streams));
         assert!(stdout.text().starts_with("✔ validated without persistence"), "{}", stdout.text());
         assert!(stderr.text().lines().all(|line| line.starts_with("2026-03-01T10:0")), "{}", stderr.text());
 
         let (stdout, stderr) = (Paper::default(), Paper::default());
         let mode = Mode { progress: Progress::Quiet, output: OutputFlag::Json, ..mode };
-        let streams =
-            Streams { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()), size: Box::new(|| None) };
+        let streams = Streams {
+            stdout: Box::new(stdout.clone()),
+            stderr: Box::new(stderr.clone()),
+            size: Box::new(|| None),
+            watching: false,
+        };
         stories::tell(&stories::healthy(), &mut *reporter(mode, streams));
         let last: serde_json::Value = serde_json::from_str(stdout.text().lines().last().unwrap()).unwrap();
         assert_eq!((&last["kind"], &last["outcome"]), (&"Result".into(), &"ValidatedWithoutPersistence".into()));

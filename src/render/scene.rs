@@ -17,6 +17,8 @@ use crate::core::share::Share;
 /// The state of a run as it is shown.
 #[derive(Debug, Default)]
 pub struct Scene {
+    /// Somebody else drives the run.
+    pub watching: bool,
     pub(super) head: Option<Head>,
     pub(super) steps: Vec<StepRow>,
     /// Eligible pods that no step has taken yet.
@@ -127,7 +129,7 @@ impl Scene {
     }
 
     fn start(&mut self, at: Timestamp, started: &Started) {
-        *self = Self::default();
+        *self = Self { watching: self.watching, ..Self::default() };
         self.not_started = started.eligible;
         let ahead = |share: &Share| StepRow { share: *share, phase: StepPhase::Ahead, wanted: None, done: 0 };
         self.steps = started.steps.iter().map(ahead).collect();

@@ -190,7 +190,12 @@ impl Scene {
             lines.extend(marked(symbol, paint, &format!("{}{times}", notice.message), width, 1));
         }
         if room != Room::Tiny {
-            lines.push(Line::new().with(Paint::Faint, "Ctrl-C stops safely; the run stays where it is"));
+            let hint = if self.watching {
+                "Ctrl-C stops watching; the run goes on"
+            } else {
+                "Ctrl-C stops safely; the run stays where it is"
+            };
+            lines.push(Line::new().with(Paint::Faint, hint));
         }
         lines
     }

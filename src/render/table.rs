@@ -36,6 +36,19 @@ impl Column {
     }
 }
 
+/// What a cell gives up where a line would be too wide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    End,
+    /// For names, which differ in their last letters.
+    Middle,
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+/// Less than this and a cell says nothing.
+const LEAST: usize = 8;
+
 /// What kubectl prints for a value that is not there.
 const NONE: &str = "<none>";
 
@@ -49,6 +62,31 @@ impl Table {
         debug_assert_eq!(N, self.columns.len(), "a cell for each column");
         let safe = |cell: String| if cell.is_empty() { NONE.to_owned() } else { text::clean(&cell).into_owned() };
         self.rows.push(cells.into_iter().map(safe).collect());
+    }
+
+    /// Cuts cells until no line is wider than `columns`: those of the first named column, then those of the next. None is
+    /// cut below `LEAST`, so that a terminal that is too narrow wraps rather than shows nothing.
+    pub fn fit(&mut self, columns: usize, cuts: &[(usize, Cut)]) {
+        for (index, cut) in cuts {
+            let visible = self.visible().collect::<Vec<_>>();
+            let widths = visible.iter().map(|at| self.column_width(*at)).collect::<Vec<_>>();
+            let over = (widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)).saturating_sub(columns);
+            let Some(place) = visible.iter().position(|at| at == index).filter(|_| over > 0) else { continue };
+            let most = widths[place].saturating_sub(over).max(LEAST).max(text::width(self.columns[*index].head));
+            for row in &mut self.rows {
+                let cell = &row[*index];
+                let shorter = match cut {
+                    Cut::End => text::fit(cell, most),
+                    Cut::Middle => text::fit_middle(cell, most),
+                };
+                row[*index] = shorter.into_owned();
+            }
+        }
+    }
+
+    fn column_width(&self, index: usize) -> usize {
+        let cells = self.rows.iter().map(|row| text::width(&row[index]));
+        cells.max().unwrap_or(0).max(text::width(self.columns[index].head))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -71,7 +109,7 @@ impl fmt::Display for Table {
             table.add_row(self.visible().map(|index| row.get(index).map_or(NONE, String::as_str)));
         }
         for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+            column.set_padding((0, u16::try_from(GAP).unwrap_or(2)));
         }
         for line in table.lines() {
             writeln!(f, "{}", line.trim_end())?;
@@ -112,6 +150,19 @@ mod tests {
             "web-10  <none>    Deferred  no room\\x1b[2J\\nforged  line\n",
         ];
         assert_eq!(table(true).to_string(), want.concat());
+    }
+
+    #[test]
+    fn cells_are_cut_to_the_width_in_the_order_given() {
+        let mut table = Table::new(COLUMNS, false);
+        table.row(["web-7d4b9c6f5-abcde".into(), String::new(), "Deferred".into(), "no room on the node".into()]);
+        table.fit(48, &[(3, Cut::End), (0, Cut::Middle)]);
+        assert_eq!(
+            table.to_string(),
+            "POD                  STATE     MESSAGE\nweb-7d4b9c6f5-abcde  Deferred  no room on the n…\n"
+        );
+        table.fit(36, &[(3, Cut::End), (0, Cut::Middle)]);
+        assert_eq!(table.to_string(), "POD               STATE     MESSAGE\nweb-7d4…f5-abcde  Deferred  no room…\n");
     }
 
     #[test]

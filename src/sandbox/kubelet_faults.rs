@@ -14,7 +14,7 @@ use super::world::World;
 
 /// The kubelet's first crash-loop wait, doubled with each crash up to the maximum.
 const BACKOFF: Duration = Duration::from_secs(10);
-const BACKOFF_MAX: Duration = Duration::from_secs(300);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
 fn changed_since_birth(run: &PodRun) -> bool {
     run.containers.iter().any(|c| !resources::same(&c.allocated, &c.born))

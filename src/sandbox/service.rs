@@ -251,7 +251,7 @@ async fn perform(fault: Fault) -> Result<Option<Response<SandboxBody>>, Connecti
         Fault::Hang => {
             // For ever: the caller gives up, or is gone.
             loop {
-                tokio::time::sleep(Duration::from_secs(3600)).await;
+                tokio::time::sleep(Duration::from_hours(1)).await;
             }
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn deployment(replicas: usize) -> String {
     format!(

@@ -16,9 +16,9 @@ use super::service::Shared;
 use super::storage::Change;
 
 /// A server ends watches after half an hour to an hour.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
+const LONGEST: Duration = Duration::from_mins(45);
 /// A server sends bookmarks about once a minute.
-const BOOKMARK: Duration = Duration::from_secs(60);
+const BOOKMARK: Duration = Duration::from_mins(1);
 
 struct Watch {
     shared: Arc<Shared>,

@@ -13,7 +13,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Store, StoreError, Stored, Subject, Version, encoding, lease};
+use super::{Listed, Store, StoreError, Stored, Subject, Version, encoding, lease};
 use crate::cluster::connect::Connection;
 use crate::cluster::explain;
 use crate::core::journal::{Append, Folded, Record};
@@ -32,7 +32,7 @@ const UID: &str = "kapr.dev/workload-uid";
 /// The store over kube.
 #[derive(Clone)]
 pub struct KubeStore {
-    read: kube::Client,
+    pub(super) read: kube::Client,
     pub(super) write: kube::Client,
     pub(super) field_manager: String,
 }
@@ -44,6 +44,11 @@ impl KubeStore {
 
     fn api(&self, subject: &Subject) -> Api<ConfigMap> {
         Api::namespaced(self.write.clone(), &subject.workload.namespace)
+    }
+
+    /// For reads: what passes by itself is waited for.
+    fn read_api(&self, subject: &Subject) -> Api<ConfigMap> {
+        Api::namespaced(self.read.clone(), &subject.workload.namespace)
     }
 }
 
@@ -82,7 +87,7 @@ pub(super) fn metadata(subject: &Subject) -> ObjectMeta {
 
 impl Store for KubeStore {
     async fn read(&self, subject: &Subject) -> Result<Stored, StoreError> {
-        let found = self.api(subject).get_opt(&object_name(&subject.workload)).await;
+        let found = self.read_api(subject).get_opt(&object_name(&subject.workload)).await;
         match found.map_err(|e| failure("cannot read the record", &e))? {
             None => Ok(Stored { record: Record::default(), version: Version::Absent }),
             Some(map) => stored(subject, map),
@@ -138,7 +143,7 @@ impl Store for KubeStore {
         lease::release(self, subject, seen).await
     }
 
-    async fn list(&self, namespace: Option<&str>) -> Result<Vec<(Subject, Result<Stored, StoreError>)>, StoreError> {
+    async fn list(&self, namespace: Option<&str>) -> Result<Vec<Listed>, StoreError> {
         let api = match namespace {
             Some(namespace) => Api::<ConfigMap>::namespaced(self.read.clone(), namespace),
             None => Api::<ConfigMap>::all(self.read.clone()),

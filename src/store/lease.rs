@@ -18,7 +18,8 @@ fn api(store: &KubeStore, subject: &Subject) -> Api<Lease> {
 }
 
 pub(super) async fn read(store: &KubeStore, subject: &Subject) -> Result<Option<LeaseView>, StoreError> {
-    let lease = api(store, subject).get_opt(&object_name(&subject.workload)).await;
+    let api = Api::<Lease>::namespaced(store.read.clone(), &subject.workload.namespace);
+    let lease = api.get_opt(&object_name(&subject.workload)).await;
     Ok(lease.map_err(|e| failure("cannot read the lease", &e))?.map(view))
 }
 
@@ -32,6 +33,7 @@ fn view(lease: Lease) -> LeaseView {
             .and_then(|seconds| u64::try_from(seconds).ok())
             .map_or(LEASE_DURATION, Duration::from_secs),
         acquired_at: spec.acquire_time.map(|time| time.0),
+        renewed_at: spec.renew_time.map(|time| time.0),
     }
 }
 

@@ -34,6 +34,9 @@ pub enum Version {
     },
 }
 
+/// One record of a list; what cannot be read is an error in its place.
+pub type Listed = (Subject, Result<Stored, StoreError>);
+
 /// The workload whose record it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
@@ -88,8 +91,5 @@ pub trait Store {
 
     /// Every record in a namespace (`None`: in all), for `status -A` and `history`; what cannot be read is an error in
     /// its place.
-    fn list(
-        &self,
-        namespace: Option<&str>,
-    ) -> impl Future<Output = Result<Vec<(Subject, Result<Stored, StoreError>)>, StoreError>> + Send;
+    fn list(&self, namespace: Option<&str>) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
 }

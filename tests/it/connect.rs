@@ -113,7 +113,7 @@ async fn a_retry_that_would_miss_the_deadline_gives_the_servers_answer() {
 
 #[tokio::test]
 async fn a_silent_server_ends_in_a_sentence() {
-    let server = answering(ResponseTemplate::new(200).set_delay(Duration::from_secs(60))).await;
+    let server = answering(ResponseTemplate::new(200).set_delay(Duration::from_mins(1))).await;
     let mut options = options(&server.uri());
     options.request_timeout = Some(Duration::from_millis(100));
     let connection = open(options, Invocation::default()).await;

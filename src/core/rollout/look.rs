@@ -103,22 +103,22 @@ impl Rollout {
         let track = self.tracks.entry(uid.clone()).or_default();
         track.turn(restore);
         let quiet = track.quiet(view, now);
-        match resize::classify(view, &want, quiet) {
-            // The spec is ours but not the wanted one: it is still to be patched, or somebody put it back.
-            ResizeState::Foreign(_) if track.accepted => {
+        let state = resize::classify(view, &want, quiet);
+        // The spec is ours but not the wanted one: it is still to be patched, or somebody put it back.
+        if matches!(state, ResizeState::Foreign(_)) {
+            return if track.accepted {
                 Found::Foreign("somebody else set the resources back".to_owned())
-            }
-            ResizeState::Foreign(_) => self.look_at_unpatched(uid, view, observation, out),
-            state => {
-                track.first_sent.get_or_insert(now);
-                track.refusal = None;
-                track.accepted = true;
-                if restore {
-                    self.look_at_restoring(uid, view, state, observation, out)
-                } else {
-                    self.look_at_forward(uid, view, state, observation, out)
-                }
-            }
+            } else {
+                self.look_at_unpatched(uid, view, observation, out)
+            };
+        }
+        track.first_sent.get_or_insert(now);
+        track.refusal = None;
+        track.accepted = true;
+        if restore {
+            self.look_at_restoring(uid, view, &state, observation, out)
+        } else {
+            self.look_at_forward(uid, view, state, observation, out)
         }
     }
 
@@ -246,12 +246,10 @@ impl Rollout {
         } else {
             track.ready_since = None;
         }
-        match state {
-            ResizeState::Applied if track.ready_since.is_some_and(|since| elapsed(since, now) >= min_ready) => {
-                (PodState::Ready, String::new())
-            }
-            ResizeState::Applied => (PodState::Applied, String::new()),
-            other => plain(other),
+        if track.ready_since.is_some_and(|since| elapsed(since, now) >= min_ready) {
+            (PodState::Ready, String::new())
+        } else {
+            plain(state)
         }
     }
 
@@ -259,7 +257,7 @@ impl Rollout {
         &mut self,
         uid: &PodUid,
         view: &PodView,
-        state: ResizeState,
+        state: &ResizeState,
         observation: &Observation<'_>,
         out: &mut Out,
     ) -> Found {
@@ -280,15 +278,23 @@ impl Rollout {
         let over = observation.blind.is_none() && waited >= limit;
         let Some(intent) = self.run.intents.get(uid) else { return Found::Fine };
         let left = leftovers(&intent.baseline, view);
-        let (shown, message) = match &state {
+        let (shown, message) = match state {
             ResizeState::Applied if left.is_empty() => (PodState::Restored, String::new()),
             ResizeState::Applied => (PodState::NotRestored, left.join("; ")),
-            ResizeState::Infeasible(_) | ResizeState::Diverged(_) => (PodState::NotRestored, plain(&state).1),
-            other if over => {
-                let (name, words) = plain(other);
-                (PodState::NotRestored, format!("still {name:?} after {}s: {words}", waited.as_secs()))
+            ResizeState::Infeasible(_) | ResizeState::Diverged(_) => (PodState::NotRestored, plain(state).1),
+            ResizeState::Pending
+            | ResizeState::InProgress
+            | ResizeState::Deferred(_)
+            | ResizeState::Failed(_)
+            | ResizeState::Foreign(_)
+            | ResizeState::Gone(_) => {
+                let (name, words) = plain(state);
+                if over {
+                    (PodState::NotRestored, format!("still {name:?} after {}s: {words}", waited.as_secs()))
+                } else {
+                    (name, words)
+                }
             }
-            other => plain(other),
         };
         self.show(out, uid, Some(view), shown, message.clone(), now);
         if shown == PodState::NotRestored && !self.is_rolling_back() && !matches!(state, ResizeState::Applied) {

@@ -6,12 +6,15 @@
 pub mod cause;
 pub mod effect;
 pub mod event;
+#[cfg(test)]
+mod laws;
 mod look;
 pub mod observation;
 pub mod outcome;
 mod send;
 mod state;
 mod step;
+pub mod survey;
 mod take;
 mod wait;
 pub mod waiting;

@@ -59,15 +59,13 @@ pub fn step(mut rollout: Rollout, observation: &Observation<'_>) -> Step {
 impl Rollout {
     fn obey(&mut self, observation: &Observation<'_>, out: &mut Out) {
         match &observation.command {
-            None => {}
             Some(Command::Interrupt { signal }) => self.stopping = Some(Stop::Interrupted { signal: *signal }),
             Some(Command::TimedOut) => self.stopping = Some(Stop::TimedOut),
             Some(Command::Supersede { by }) => self.stopping = Some(Stop::SupersedeWished { by: by.clone() }),
-            Some(Command::RollBack { by }) => {
-                if !self.is_rolling_back() {
-                    self.roll_back(Cause::Asked { by: by.clone() }, observation, out);
-                }
+            Some(Command::RollBack { by }) if !self.is_rolling_back() => {
+                self.roll_back(Cause::Asked { by: by.clone() }, observation, out);
             }
+            None | Some(Command::RollBack { .. }) => {}
             Some(Command::Abort { by }) => self.end(Ending::Aborted { by: by.clone() }, observation.now, out),
         }
     }

@@ -1,5 +1,6 @@
 //! What a run waits for, told from the states of its pods; and the result it ends with.
 
+use super::cause::Cause;
 use super::event::PodState;
 use super::observation::{Observation, WorkloadSighting};
 use super::outcome::{Conclusion, Ending, PodResult, RunResult, Stop};
@@ -171,7 +172,14 @@ impl Rollout {
         let command = |verb: &str| format!("kubectl kapr {verb} {workload}");
         let history = format!("kubectl kapr history {workload} --run {}", self.run.started.run);
         match conclusion {
-            Conclusion::Ended(Ending::ValidatedWithoutPersistence) => vec![command("status"), command("rollback")],
+            // The record went with the workload: there is nothing to look at.
+            Conclusion::Ended(
+                Ending::RolledBack { cause: Cause::WorkloadGone { .. } }
+                | Ending::RollbackIncomplete { cause: Cause::WorkloadGone { .. } },
+            ) => Vec::new(),
+            Conclusion::Ended(Ending::ValidatedWithoutPersistence | Ending::RollbackIncomplete { .. }) => {
+                vec![command("status"), command("rollback")]
+            }
             Conclusion::Ended(Ending::RolledBack { cause }) if cause.denies() => vec![
                 history,
                 format!(
@@ -182,7 +190,6 @@ impl Rollout {
             Conclusion::Ended(Ending::RolledBack { .. } | Ending::Aborted { .. } | Ending::Superseded { .. }) => {
                 vec![history]
             }
-            Conclusion::Ended(Ending::RollbackIncomplete { .. }) => vec![command("status"), command("rollback")],
             Conclusion::Stopped(Stop::LostLock { .. } | Stop::SupersedeWished { .. }) => vec![command("status")],
             Conclusion::Stopped(Stop::Interrupted { .. } | Stop::TimedOut | Stop::Refused { .. }) => {
                 vec![command("resume"), command("rollback")]
@@ -195,15 +202,18 @@ impl Rollout {
 pub(super) fn exit_of(conclusion: &Conclusion, except: bool) -> Exit {
     match conclusion {
         Conclusion::Ended(Ending::ValidatedWithoutPersistence) if except => Exit::DoneExcept,
-        Conclusion::Ended(Ending::ValidatedWithoutPersistence | Ending::Aborted { .. }) => Exit::Done,
-        Conclusion::Ended(Ending::RolledBack { cause: super::cause::Cause::Asked { .. } }) => Exit::Done,
+        Conclusion::Ended(
+            Ending::ValidatedWithoutPersistence
+            | Ending::Aborted { .. }
+            | Ending::RolledBack { cause: Cause::Asked { .. } },
+        ) => Exit::Done,
         Conclusion::Ended(Ending::RolledBack { .. }) => Exit::RolledBack,
         Conclusion::Ended(Ending::RollbackIncomplete { .. }) => Exit::RollbackIncomplete,
-        Conclusion::Ended(Ending::Superseded { .. }) => Exit::HeldByAnother,
         Conclusion::Stopped(Stop::Interrupted { signal: 2 }) => Exit::Interrupted,
         Conclusion::Stopped(Stop::Interrupted { .. }) => Exit::Terminated,
         Conclusion::Stopped(Stop::TimedOut) => Exit::TimedOut,
-        Conclusion::Stopped(Stop::SupersedeWished { .. } | Stop::LostLock { .. }) => Exit::HeldByAnother,
+        Conclusion::Ended(Ending::Superseded { .. })
+        | Conclusion::Stopped(Stop::SupersedeWished { .. } | Stop::LostLock { .. }) => Exit::HeldByAnother,
         Conclusion::Stopped(Stop::Refused { .. }) => Exit::RefusedBefore,
     }
 }

@@ -91,7 +91,7 @@ impl Cluster {
     pub async fn pod_of(&self, pod: Value) -> Value {
         let name = pod["metadata"]["name"].as_str().expect("a name").to_owned();
         self.create(pod).await.expect("the pod is created");
-        self.wait(&name, |p| ready(p)).await
+        self.wait(&name, ready).await
     }
 
     /// Creates any object of this namespace.
@@ -169,7 +169,9 @@ impl Cluster {
         let seen = seen.into_inner().expect("a lock");
         match found {
             Ok(pod) => (pod, seen),
-            Err(_) => panic!("{name} did not become as wished; last: {:#}", seen.last().unwrap_or(&Value::Null)),
+            Err(tokio::time::error::Elapsed { .. }) => {
+                panic!("{name} did not become as wished; last: {:#}", seen.last().unwrap_or(&Value::Null))
+            }
         }
     }
 
@@ -215,6 +217,7 @@ pub fn pod(name: &str, resources: Value) -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "called with json!")]
 pub fn container(name: &str, resources: Value) -> Value {
     json!({"name": name, "image": "kapr.test/busybox:1", "imagePullPolicy": "Never",
         "command": ["sh", "-c", "trap 'exit 0' TERM; while true; do sleep 0.2; done"], "resources": resources})
@@ -226,6 +229,7 @@ pub fn burstable() -> Value {
 }
 
 /// A patch of the resources of container `app`.
+#[expect(clippy::needless_pass_by_value, reason = "called with json!")]
 pub fn to(resources: Value) -> Value {
     json!({"spec": {"containers": [{"name": "app", "resources": resources}]}})
 }

@@ -72,3 +72,16 @@ fn a_workload_that_is_deleted_ends_the_run(#[values(V1_37, V1_34)] version: Vers
     assert!(ran.took.as_secs() < 60, "{:?}", ran.took);
     assert_eq!(ran.result()["cause"]["reason"], "WorkloadGone");
 }
+
+#[rstest]
+fn pods_that_outlive_their_workload_are_brought_back(#[values(V1_37, V1_34)] version: Version) {
+    let Some(place) = Place::open(version, "orphans") else { return };
+    place.start(&deployment("web", 3), 3);
+    let mut running = place.spawn_rollout("web", SET, &["--steps=2,100%", "--pause=120s"]);
+    running.wait_at_target(0);
+    place.kubectl(&["delete", "deployment/web", "--cascade=orphan"]);
+    let ran = running.end().expect(3);
+    assert_eq!(ran.result()["cause"]["reason"], "WorkloadGone");
+    assert_eq!(ran.said("Restored").len(), 2);
+    place.assert_all_at("web", "requests.cpu", CPU);
+}

@@ -60,7 +60,7 @@ fn killed_in_a_step_and_resumed(#[case] step: usize, #[case] moment: Moment, #[v
     let killed = running.kill();
     assert_eq!(killed.code, None);
 
-    let resumed = place.spawn_as("bob", "laptop", &["resume", "deployment/web", "--yes", "-o=json"]).end().expect(0);
+    let resumed = place.spawn(&["resume", "deployment/web", "--yes", "-o=json"]).end().expect(0);
     assert_eq!(resumed.result()["run"], 1);
     assert_eq!(resumed.events()[0]["kind"], "Notice", "says whom it waits for");
     place.assert_all_at("web", "requests.cpu", "25m");
@@ -84,7 +84,7 @@ fn killed_in_the_rollback_and_resumed(#[values(V1_37, V1_34)] version: Version) 
     running.kill();
     assert!(matches!(place.last_run("web").stage, Stage::RollingBack { .. }));
 
-    let resumed = place.spawn_as("bob", "laptop", &["resume", "deployment/web", "--yes", "-o=json"]).end().expect(0);
+    let resumed = place.spawn(&["resume", "deployment/web", "--yes", "-o=json"]).end().expect(0);
     assert_eq!(resumed.result()["outcome"], "RolledBack");
     place.assert_all_at("web", "requests.cpu", CPU);
     assert!(place.pods("web").iter().all(|pod| pod.restarts("app") == 2), "there and back, once each");
@@ -105,7 +105,7 @@ fn interrupted_and_resumed(#[case] signal: &str, #[case] code: i32, #[values(V1_
     running.signal(signal);
     let stopped = running.end().expect(code);
     assert!(
-        stopped.result()["next"][0].as_str().unwrap().contains("kubectl kapr resume deployment.apps/web"),
+        stopped.result()["next"][0].as_str().unwrap().contains("kubectl kapr resume deployment/web"),
         "{stopped:?}"
     );
     let number = if signal == "INT" { 2 } else { 15 };
@@ -114,7 +114,7 @@ fn interrupted_and_resumed(#[case] signal: &str, #[case] code: i32, #[values(V1_
     assert_eq!(place.holder("web"), None, "the lease was given back");
     assert_eq!(place.count_at("web", "requests.cpu", "25m"), 2);
 
-    place.spawn_as("bob", "laptop", &["resume", "deploy/web", "--yes", "-o=json"]).end().expect(0);
+    place.spawn(&["resume", "deploy/web", "--yes", "-o=json"]).end().expect(0);
     validated(&place.last_run("web"));
 }
 

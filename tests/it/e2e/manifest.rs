@@ -35,6 +35,7 @@ pub fn deployment(name: &str, replicas: usize) -> Value {
 }
 
 /// A workload of any kind. Its pods end at once when they are deleted.
+#[expect(clippy::needless_pass_by_value, reason = "called with vec!")]
 pub fn workload(kind: &str, name: &str, replicas: usize, containers: Vec<Value>) -> Value {
     let labels = json!({"app": name});
     let mut spec = json!({

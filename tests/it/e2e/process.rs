@@ -46,12 +46,8 @@ impl Place {
         self.spawn(&[&["rollout", &workload, "--set", set, "--yes", "-o", "json"], &QUICK[..], more].concat())
     }
 
-    /// Starts a command from an empty home directory, as user `ann` on host `desk`.
+    /// Starts a command from an empty home directory: what it knows of earlier ones is in the cluster.
     pub fn spawn(&self, args: &[&str]) -> Running {
-        self.spawn_as("ann", "desk", args)
-    }
-
-    pub fn spawn_as(&self, user: &str, host: &str, args: &[&str]) -> Running {
         let files = tempfile::tempdir().unwrap();
         let home = files.path().join("home");
         std::fs::create_dir(&home).unwrap();
@@ -64,8 +60,6 @@ impl Place {
             .env("HOME", &home)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("TERM", "dumb")
-            .env("USER", user)
-            .env("HOSTNAME", host)
             .current_dir(&home)
             .stdin(Stdio::null())
             .stdout(output("stdout"))

@@ -7,10 +7,10 @@ use super::Version::{self, V1_34, V1_37};
 use super::manifest::{CPU, container, deployment, script, workload};
 use super::{Place, Running, wait_for};
 
-/// A pod that takes most of the node's two CPUs.
-fn blocker() -> Value {
+/// A pod that takes so much of the node's two CPUs.
+fn blocker(cpu: &str) -> Value {
     let mut app = container("app");
-    app["resources"]["requests"]["cpu"] = json!("1100m");
+    app["resources"]["requests"]["cpu"] = json!(cpu);
     workload("Deployment", "blocker", 1, vec![app])
 }
 
@@ -26,7 +26,7 @@ fn wait_deferred(running: &mut Running) -> String {
 fn deferred_goes_on_when_another_pod_makes_room(#[values(V1_37, V1_34)] version: Version) {
     let Some(place) = Place::open(version, "room") else { return };
     place.start(&deployment("web", 1), 1);
-    place.start(&blocker(), 1);
+    place.start(&blocker("1100m"), 1);
     let mut running = place.spawn_rollout("web", LARGE, &[]);
     let words = wait_deferred(&mut running);
     assert!(words.contains("Node didn't have enough resource: cpu"), "{words}");
@@ -45,7 +45,7 @@ fn deferred_goes_on_when_another_pod_makes_room(#[values(V1_37, V1_34)] version:
 fn deferred_for_too_long_is_rolled_back(#[values(V1_37, V1_34)] version: Version) {
     let Some(place) = Place::open(version, "deferred") else { return };
     place.start(&deployment("web", 2), 2);
-    place.start(&blocker(), 1);
+    place.start(&blocker("1100m"), 1);
     let ran = place.rollout("web", LARGE, &["--steps=100%", "--deferred-timeout=3s"]).expect(3);
     assert!(ran.said("Deferred")[0].contains("Node didn't have enough resource: cpu"), "{:?}", ran.said("Deferred"));
     assert_eq!(ran.result()["cause"]["reason"], "DeferredTooLong");
@@ -58,15 +58,13 @@ fn deferred_for_too_long_is_rolled_back(#[values(V1_37, V1_34)] version: Version
 fn deferred_for_too_long_can_be_left_out(#[values(V1_37, V1_34)] version: Version) {
     let Some(place) = Place::open(version, "skip") else { return };
     place.start(&deployment("web", 2), 2);
-    // Room for one of two.
-    let mut app = container("app");
-    app["resources"]["requests"]["cpu"] = json!("900m");
-    place.start(&workload("Deployment", "blocker", 1, vec![app]), 1);
+    // Room for one of two, whatever else is at work on the node.
+    place.start(&blocker("650m"), 1);
     let flags = ["--steps=100%", "--deferred-timeout=3s", "--on-deferred=skip"];
-    let ran = place.rollout("web", "app=requests.cpu=600m", &flags).expect(8);
+    let ran = place.rollout("web", "app=requests.cpu=700m", &flags).expect(8);
     assert_eq!(ran.result()["outcome"], "ValidatedWithoutPersistence");
     let left_out = ran.result()["pods"].as_array().unwrap().iter().filter(|pod| pod["state"] == "Skipped").count();
-    assert_eq!((left_out, place.count_at("web", "requests.cpu", "600m")), (1, 1));
+    assert_eq!((left_out, place.count_at("web", "requests.cpu", "700m")), (1, 1));
     wait_for("the pod that was left out at its old values", 10, || {
         (place.count_at("web", "requests.cpu", CPU) == 1).then_some(())
     });

@@ -35,7 +35,7 @@ async fn a_deleted_pod_is_replaced_and_the_step_fills_up() {
     let stage = Stage::eleven().await;
     let sandbox = stage.sandbox.clone();
     tokio::spawn(async move {
-        let resized = sandbox.wait_until(Duration::from_secs(60), |view| resized(view).is_some()).await.unwrap();
+        let resized = sandbox.wait_until(Duration::from_mins(1), |view| resized(view).is_some()).await.unwrap();
         let path = format!("/api/v1/namespaces/shop/pods/{}", self::resized(&resized).unwrap());
         sandbox.request("DELETE", &path, MERGE, Bytes::new()).await.unwrap();
     });
@@ -91,7 +91,7 @@ async fn a_pod_that_somebody_else_edits_is_left_alone() {
     let stage = Stage::eleven().await;
     let sandbox = stage.sandbox.clone();
     tokio::spawn(async move {
-        let view = sandbox.wait_until(Duration::from_secs(60), |view| resized(view).is_some()).await.unwrap();
+        let view = sandbox.wait_until(Duration::from_mins(1), |view| resized(view).is_some()).await.unwrap();
         let path = format!("/api/v1/namespaces/shop/pods/{}/resize", self::resized(&view).unwrap());
         let patch = json!({"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "777m"}}}]}});
         let strategic = "application/strategic-merge-patch+json";
@@ -132,9 +132,8 @@ async fn a_workload_made_again_under_its_name_is_another_one() {
     let result = rollout(&stage).await;
     assert!(
         matches!(&result.conclusion, Conclusion::Ended(Ending::RolledBack { cause: Cause::WorkloadGone { .. } })),
-        "{:?}",
-        result
+        "{result:?}"
     );
-    stage.sandbox.wait_until(Duration::from_secs(60), |view| view.ready_pods(NAMESPACE, "web") == 11).await.unwrap();
+    stage.sandbox.wait_until(Duration::from_mins(1), |view| view.ready_pods(NAMESPACE, "web") == 11).await.unwrap();
     assert!(stage.all_have("100m"), "{:?}", stage.cpus());
 }

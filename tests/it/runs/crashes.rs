@@ -154,7 +154,7 @@ async fn a_failure_in_the_second_step_and_its_rollback() {
     // The third pod of the order crashes after its resize; which one it is depends on names only.
     let prepare = async || {
         let stage = Stage::eleven().await;
-        let third = third_pod(&stage).await;
+        let third = third_pod(&stage);
         stage.sandbox.behave("shop", &third, |b| b.crash_after_resize = Some(Duration::from_secs(1)));
         stage
     };
@@ -166,7 +166,7 @@ async fn a_failure_in_the_second_step_and_its_rollback() {
 }
 
 /// The pod that the second step of 10 %, 25 % takes.
-async fn third_pod(stage: &Stage) -> String {
+fn third_pod(stage: &Stage) -> String {
     use kapr::core::pod::PodUid;
     let view = stage.sandbox.view();
     let uid = view.get("deployments", "shop", "web").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();

@@ -67,7 +67,7 @@ async fn deferred_goes_on_when_there_is_room() {
     let sandbox = stage.sandbox.clone();
     let room = tokio::spawn(async move {
         // Nine pods at 200m do not fit beside the two of the first step: one of them is told to wait.
-        let deferred = sandbox.wait_until(Duration::from_secs(600), |view| {
+        let deferred = sandbox.wait_until(Duration::from_mins(10), |view| {
             view.list("pods", NAMESPACE).iter().any(|pod| pod["status"]["conditions"].to_string().contains("Deferred"))
         });
         deferred.await.expect("a pod is deferred");
@@ -76,7 +76,7 @@ async fn deferred_goes_on_when_there_is_room() {
                 "DELETE",
                 "/apis/apps/v1/namespaces/shop/deployments/other",
                 "application/json",
-                Default::default(),
+                bytes::Bytes::default(),
             )
             .await
             .unwrap();
@@ -90,7 +90,7 @@ async fn deferred_goes_on_when_there_is_room() {
         )
         .await
         .unwrap();
-    let slow = kapr::core::policy::Policy { deferred_timeout: Duration::from_secs(3600), ..policy() };
+    let slow = kapr::core::policy::Policy { deferred_timeout: Duration::from_hours(1), ..policy() };
     let result = actor.act(Wish::Rollout("app=requests.cpu=130m", slow)).await.unwrap();
     room.await.unwrap();
     assert_eq!(result.conclusion, Conclusion::Ended(Ending::ValidatedWithoutPersistence));
@@ -153,7 +153,7 @@ async fn a_container_that_restarts_by_policy_restarts_once_and_one_at_a_time() {
     let stage = Stage::with(SandboxConfig::default(), &restarting, 11).await;
     let sandbox = stage.sandbox.clone();
     let watch = tokio::spawn(async move {
-        let away = sandbox.wait_until(Duration::from_secs(3600), |view| view.ready_pods(NAMESPACE, "web") < 10);
+        let away = sandbox.wait_until(Duration::from_hours(1), |view| view.ready_pods(NAMESPACE, "web") < 10);
         away.await.is_ok()
     });
     let result = stage.actor("ann").act(Wish::Rollout("app=requests.cpu=150m", policy())).await.unwrap();

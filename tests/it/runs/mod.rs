@@ -2,6 +2,7 @@
 
 mod changing_world;
 mod crashes;
+mod faults;
 mod main_job;
 mod stage;
 mod supersede;

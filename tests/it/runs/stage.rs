@@ -15,7 +15,7 @@ use kapr::core::rollout::event::Event;
 use kapr::core::rollout::observation::Command;
 use kapr::core::rollout::outcome::RunResult;
 use kapr::core::workload::{WorkloadKind, WorkloadRef};
-use kapr::engine::{Failed, Holder, Intention, Operator};
+use kapr::engine::{Decide, Failed, Holder, Intention, Operator};
 use kapr::sandbox::{Sandbox, SandboxConfig};
 use kapr::source::set;
 use kapr::store::{KubeStore, Store as _, Subject};
@@ -51,7 +51,7 @@ pub enum Wish<'a> {
     Abort,
 }
 
-pub const WEB: &str = r#"
+pub const WEB: &str = r"
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -69,7 +69,7 @@ spec:
       - name: app
         image: kapr.test/busybox:1
         resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
-"#;
+";
 
 /// Steps of 10 %, 25 % and 100 % with short waits.
 pub fn policy() -> Policy {
@@ -77,7 +77,7 @@ pub fn policy() -> Policy {
         steps: "10%,25%,100%".parse().unwrap(),
         pause: Duration::from_secs(5),
         min_ready: Duration::from_secs(2),
-        resize_timeout: Duration::from_secs(60),
+        resize_timeout: Duration::from_mins(1),
         deferred_timeout: Duration::from_secs(90),
         ..Policy::default()
     }
@@ -90,7 +90,7 @@ impl Stage {
         let clock = TokioClock::starting_at(start);
         sandbox.apply_yaml(manifest).await.unwrap();
         sandbox
-            .wait_until(Duration::from_secs(120), |view| view.ready_pods(NAMESPACE, "web") == ready)
+            .wait_until(Duration::from_mins(2), |view| view.ready_pods(NAMESPACE, "web") == ready)
             .await
             .unwrap_or_else(|view| panic!("{} of {ready} pods are ready", view.ready_pods(NAMESPACE, "web")));
         Self { sandbox, clock }
@@ -167,11 +167,12 @@ pub fn recommendation(values: &str) -> Recommendation {
 impl Actor {
     /// Does what the command of that name does, after its questions.
     pub async fn act(&self, wish: Wish<'_>) -> Result<RunResult, Failed<String>> {
-        let workload = self.cluster.workload(&web()).await.unwrap().expect("the workload is there");
+        let workload = self.cluster.workload(&web()).await.map_err(|error| Failed::Engine(error.into()))?;
+        let workload = workload.expect("the workload is there");
         let uid = workload.uid.clone();
         let (mut first, mut supersede) = (None, None);
         let by = self.holder.operator.clone();
-        let decide: Box<dyn FnOnce(&Record) -> Result<Vec<Entry>, String> + Send> = match wish {
+        let decide: Decide<'_, String> = match wish {
             Wish::Rollout(values, policy) => {
                 let recommendation = recommendation(values);
                 Box::new(move |record| start(record, &recommendation, policy, &uid))

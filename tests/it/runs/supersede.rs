@@ -74,7 +74,7 @@ async fn a_silent_holder_is_taken_over_from_after_its_lease() {
     let begun = tokio::time::Instant::now();
     let result = stage.actor("bob").act(Wish::Rollout("app=requests.cpu=150m", policy())).await.unwrap();
     assert_eq!(result.exit_code, 0);
-    assert!(begun.elapsed() >= Duration::from_secs(60));
+    assert!(begun.elapsed() >= Duration::from_mins(1));
     assert!(stage.all_have("150m"));
     assert_eq!(result.run, 1, "it is the same run");
 }
