@@ -100,15 +100,21 @@ fn containers(pod: &Pod) -> BTreeMap<Box<str>, ContainerView> {
     let status = pod.status.as_ref();
     let regular = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
     let init = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
-    let view = |container: &Container, role: ContainerRole, statuses: &[ContainerStatus]| {
+    let view = |position: usize, container: &Container, role: ContainerRole, statuses: &[ContainerStatus]| {
         let status = statuses.iter().find(|status| status.name == container.name);
-        (container.name.as_str().into(), container_view(container, role, status))
+        let seen = ContainerView { position, ..container_view(container, role, status) };
+        (container.name.as_str().into(), seen)
     };
-    let mut out = spec.containers.iter().map(|c| view(c, ContainerRole::Regular, regular)).collect::<BTreeMap<_, _>>();
-    for container in spec.init_containers.as_deref().unwrap_or_default() {
+    let mut out = spec
+        .containers
+        .iter()
+        .enumerate()
+        .map(|(at, c)| view(at, c, ContainerRole::Regular, regular))
+        .collect::<BTreeMap<_, _>>();
+    for (at, container) in spec.init_containers.as_deref().unwrap_or_default().iter().enumerate() {
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let role = if sidecar { ContainerRole::Sidecar } else { ContainerRole::Init };
-        let (name, seen) = view(container, role, init);
+        let (name, seen) = view(at, container, role, init);
         out.insert(name, seen);
     }
     out
@@ -131,6 +137,7 @@ fn container_view(container: &Container, role: ContainerRole, status: Option<&Co
     };
     ContainerView {
         role,
+        position: 0,
         desired: container.resources.as_ref().map(resources).unwrap_or_default(),
         allocated: status.and_then(|status| status.allocated_resources.as_ref()).map(amounts),
         actual: status.and_then(|status| status.resources.as_ref()).map(resources),
@@ -183,11 +190,15 @@ pub fn template_resources(containers: &[Container], init: &[Container]) -> Conta
 /// The strategic merge patch of a resize: the UID as guard against another pod of the same name (422 `field is
 /// immutable`), and only the keys that change. Containers merge by name, so nothing else is touched.
 pub fn resize_patch(resize: &Resize) -> Value {
-    let mut lists = BTreeMap::<&str, Vec<Value>>::new();
-    for (name, changes) in &resize.changes {
-        let list = if resize.sidecars.contains(name) { "initContainers" } else { "containers" };
-        lists.entry(list).or_default().push(json!({"name": name, "resources": resources_json(changes)}));
-    }
+    let list = |names: &[String]| {
+        let one = |name: &String| {
+            let changes = resize.changes.get(name)?;
+            Some(json!({"name": name, "resources": resources_json(changes)}))
+        };
+        names.iter().filter_map(one).collect::<Vec<Value>>()
+    };
+    let mut lists = BTreeMap::from([("containers", list(&resize.regular)), ("initContainers", list(&resize.sidecars))]);
+    lists.retain(|_, containers| !containers.is_empty());
     json!({"metadata": {"uid": &*resize.uid.0}, "spec": lists})
 }
 

@@ -107,6 +107,8 @@ pub enum ContainerRole {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContainerView {
     pub role: ContainerRole,
+    /// Its place among the containers of its kind in the spec: a patch has to name containers in the pod's own order.
+    pub position: usize,
     /// `spec…resources`: what was asked for.
     pub desired: Resources,
     /// `status…allocatedResources`: requests the kubelet has granted.

@@ -41,6 +41,7 @@ pub fn any_block() -> impl Strategy<Value = Resources> {
 pub fn container(desired: Resources) -> ContainerView {
     ContainerView {
         role: ContainerRole::Regular,
+        position: 0,
         desired,
         allocated: Some(desired.requests),
         actual: Some(desired),

@@ -36,14 +36,9 @@ use self::pods::{create_pod, delete_pod, dependent_pods};
 mod pods {
     //! Pods as their controllers make and end them.
 
-    use serde_json::{Value, json};
-
-    use crate::sandbox::admission;
+    use super::{Key, Kind, PODS, Value, World, json};
     use crate::sandbox::answer::Failure;
-    use crate::sandbox::defaults;
-    use crate::sandbox::registry::{Kind, PODS};
-    use crate::sandbox::storage::Key;
-    use crate::sandbox::world::World;
+    use crate::sandbox::{admission, defaults};
 
     /// An owner reference of a controller.
     pub(in crate::sandbox) fn owner_reference(kind: &Kind, owner: &Value) -> Value {
