@@ -39,3 +39,21 @@ impl Clock for TokioClock {
         crate::core::time::after(self.start, self.zero.elapsed())
     }
 }
+
+/// A moment on two clocks: the monotonic one stands still while the machine sleeps, the wall clock may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub instant: tokio::time::Instant,
+    wall: std::time::SystemTime,
+}
+
+impl Moment {
+    pub fn now() -> Self {
+        Self { instant: tokio::time::Instant::now(), wall: std::time::SystemTime::now() }
+    }
+
+    /// The longer of the two: after a sleep the wall clock knows better.
+    pub fn elapsed(self) -> std::time::Duration {
+        self.instant.elapsed().max(self.wall.elapsed().unwrap_or_default())
+    }
+}

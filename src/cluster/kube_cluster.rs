@@ -15,7 +15,7 @@ use super::workloads;
 use super::{Cluster, ClusterError, PodChange, Resized, WriteMode};
 use crate::core::pod::PodView;
 use crate::core::rollout::effect::Resize;
-use crate::core::rollout::observation::ResizeAnswer;
+use crate::core::rollout::observation::{Budget, ResizeAnswer};
 use crate::core::workload::{Rival, WorkloadRef, WorkloadView};
 
 /// Pods in one page of a list: about 2 MB of JSON, decoded and translated before the next page is asked for.
@@ -79,17 +79,22 @@ impl Cluster for KubeCluster {
         }
     }
 
-    async fn exhausted_budget(&self, workload: &WorkloadView) -> Result<Option<String>, ClusterError> {
+    async fn budget(&self, workload: &WorkloadView) -> Result<Budget, ClusterError> {
         let api = Api::<PodDisruptionBudget>::namespaced(self.read.clone(), &workload.reference.namespace);
         let budgets = match api.list(&ListParams::default()).await {
             Ok(budgets) => budgets,
+            // The right to read budgets is optional; `check` says what is lost without it.
+            Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(Budget::Unlimited),
             Err(error) => return Err(ClusterError::of("cannot list PodDisruptionBudgets", &error)),
         };
-        Ok(budgets.items.into_iter().find_map(|budget| {
+        let tightest = budgets.items.into_iter().filter_map(|budget| {
             let selector = budget.spec.as_ref()?.selector.as_ref()?;
-            let exhausted = budget.status.as_ref()?.disruptions_allowed.unwrap_or_default() <= 0;
-            (exhausted && workloads::selects(selector, &workload.pod_labels)).then_some(budget.metadata.name?)
-        }))
+            // A budget whose controller has not spoken yet allows nothing.
+            let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or_default();
+            workloads::selects(selector, &workload.pod_labels)
+                .then(|| (usize::try_from(allowed).unwrap_or_default(), budget.metadata.name.unwrap_or_default()))
+        });
+        Ok(tightest.min().map_or(Budget::Unlimited, |(allowed, name)| Budget::Limited { name, allowed }))
     }
 }
 

@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 
 use crate::core::pod::{PodUid, PodView};
 use crate::core::rollout::effect::Resize;
-use crate::core::rollout::observation::ResizeAnswer;
+use crate::core::rollout::observation::{Budget, ResizeAnswer};
 use crate::core::workload::{Rival, WorkloadRef, WorkloadView};
 
 mod plugin;
@@ -53,11 +53,8 @@ pub trait Cluster {
     /// Patches `pods/resize` with the changed keys and the UID, once: no retry here.
     fn resize(&self, namespace: &str, resize: &Resize, mode: WriteMode) -> impl Future<Output = Resized> + Send;
 
-    /// A `PodDisruptionBudget` of these pods that allows no disruption at the moment.
-    fn exhausted_budget(
-        &self,
-        workload: &WorkloadView,
-    ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
+    /// What the `PodDisruptionBudget`s of these pods allow at the moment.
+    fn budget(&self, workload: &WorkloadView) -> impl Future<Output = Result<Budget, ClusterError>> + Send;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -23,7 +23,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Between the end of a watch and the next one: something that closes every watch at once must not be hammered.
 const REOPEN_WAIT: Duration = Duration::from_millis(100);
 
-/// The server ends a watch after this long, and it is opened again: a half-dead connection cannot last.
+/// The server ends a watch after this long, and it is opened again. A connection that stays silent for longer than that is
+/// dead, whatever the network says: this side ends it then.
 const WATCH_SECONDS: u32 = 280;
 
 type Events = BoxStream<'static, kube::Result<WatchEvent<Pod>>>;
@@ -125,7 +126,9 @@ impl Watch {
     }
 
     async fn next(&mut self, mut version: String, mut events: Events) -> State {
-        match events.next().await {
+        let silence = Duration::from_secs(u64::from(WATCH_SECONDS) + 20);
+        let next = tokio::time::timeout(silence, events.next());
+        match next.await.unwrap_or_default() {
             // The server's own end of a watch, or a broken connection: go on from the last version that was seen.
             None | Some(Err(_)) => {
                 self.pause = Some(REOPEN_WAIT);

@@ -106,7 +106,7 @@ const ROLLOUT: &[Need] = &[
     need(("apps", "deployments", ""), &["get"], "find the pods of a Deployment"),
     need(("apps", "statefulsets", ""), &["get"], "find the pods of a StatefulSet"),
     need(("apps", "daemonsets", ""), &["get"], "find the pods of a DaemonSet"),
-    need(("apps", "replicasets", ""), &["get"], "tell the pods of the current template from older ones"),
+    need(("apps", "replicasets", ""), &["get", "list"], "tell the pods of the current template from older ones"),
     need(("", "configmaps", ""), &["get", "list", "create", "update", "patch"], "keep the record of a run"),
     need(("coordination.k8s.io", "leases", ""), &["get", "create", "update", "patch"], "keep two runs apart"),
     optional(need(("", "configmaps", ""), &["delete"], "remove old records")),

@@ -50,7 +50,7 @@ pub async fn conduct(session: &Session, task: Task<'_>) -> CommandResult {
         decide: task.decide,
         first: task.command,
         commands,
-        deadline: task.timeout.map(|timeout| Instant::now() + timeout),
+        deadline: task.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         supersede: task.supersede,
     };
     let mut events = |at: Timestamp, event: &Event| lock(&shared).event(at, event);

@@ -87,7 +87,10 @@ async fn one(args: &RolloutArgs, session: &Session, decided: &Decided) -> Comman
     }
     let question = match admit(&record, &revision) {
         Admission::Continue(run) => format!("Go on with run {} of", run.started.run),
-        Admission::Supersede(run) => format!("Supersede run {} of", run.started.run),
+        Admission::Supersede(run) => {
+            preflight::refuse_plan(&preview.plan, decided, reference)?;
+            format!("Supersede run {} of", run.started.run)
+        }
         Admission::Fresh | Admission::Denied(_) => {
             preflight::refuse_plan(&preview.plan, decided, reference)?;
             if preview.plan.to_change() == 0 {

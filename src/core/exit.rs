@@ -68,9 +68,9 @@ impl Exit {
         match self {
             Self::Done => "at target",
             Self::Unexpected => "as the message says",
-            Self::Usage | Self::HeldByAnother | Self::RefusedBefore | Self::ChangesPending => {
-                "not changed by this command"
-            }
+            Self::Usage | Self::ChangesPending => "not changed by this command",
+            Self::HeldByAnother => "not changed by this command; where a working run was taken over, as recorded",
+            Self::RefusedBefore => "not changed by this command; where a right was lost during a run, as recorded",
             Self::RolledBack => "as before the run",
             Self::RollbackIncomplete => "mixed: see the named pods",
             Self::TimedOut | Self::Inconclusive | Self::Interrupted | Self::Terminated => "mixed and safe, as recorded",

@@ -62,6 +62,8 @@ pub enum Entry {
     RollbackStarted {
         cause: Cause,
     },
+    /// Another process goes on with the run. Takes wishes out that were meant for the one before.
+    Resumed,
     /// The process stopped; the run did not.
     Stopped(Stop),
     Ended {
@@ -317,12 +319,13 @@ impl Record {
             | Entry::Passed { .. }
             | Entry::LeftAlone { .. }
             | Entry::RollbackStarted { .. }
+            | Entry::Resumed
             | Entry::Stopped(_)
             | Entry::Ended { .. }) => {
                 let Some(run) = &mut self.run else {
                     return Err(JournalError::Illegal { entry: name(&entry), state: "before any run".to_owned() });
                 };
-                if matches!(entry, Entry::Stopped(_) | Entry::Ended { .. }) {
+                if matches!(entry, Entry::Resumed | Entry::Stopped(_) | Entry::Ended { .. }) {
                     self.wish = None;
                 }
                 run.apply(entry, at)?;
@@ -417,10 +420,8 @@ impl Run {
             Entry::Taken { step, blocks, pods, .. } => self.take(step, &blocks, pods, at)?,
             Entry::AtTarget { step, pods } => {
                 self.stage = Stage::Pausing { step, since: at };
-                if let Some(record) = self.steps.iter_mut().find(|record| record.step == step) {
-                    record.at_target = Some(at);
-                    record.pods = pods;
-                }
+                let record = self.step(step, at);
+                (record.at_target, record.pods) = (Some(at), pods);
             }
             Entry::Passed { step } => {
                 self.stage = Stage::Stepping { step: step + 1 };
@@ -438,6 +439,7 @@ impl Run {
                 }
             }
             Entry::RollbackStarted { cause } => self.stage = Stage::RollingBack { cause, since: at },
+            Entry::Resumed => self.stopped = None,
             Entry::Stopped(stop) => self.stopped = Some(stop),
             Entry::Ended { ending, not_restored } => self.stage = Stage::Ended { ending, at, not_restored },
             entry @ (Entry::RunStarted(_) | Entry::Denied { .. } | Entry::Allowed { .. } | Entry::Wish { .. }) => {
@@ -445,6 +447,15 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// The record of a step; a step that takes no new pod has one too.
+    fn step(&mut self, step: usize, started: Timestamp) -> &mut StepRecord {
+        let at = self.steps.iter().position(|record| record.step == step).unwrap_or_else(|| {
+            self.steps.push(StepRecord { step, started, pods: 0, at_target: None, passed: None });
+            self.steps.len() - 1
+        });
+        &mut self.steps[at]
     }
 
     fn take(
@@ -456,12 +467,7 @@ impl Run {
     ) -> Result<(), JournalError> {
         self.stopped = None;
         self.stage = Stage::Stepping { step };
-        match self.steps.iter_mut().find(|record| record.step == step) {
-            Some(record) => record.pods += pods.len(),
-            None => {
-                self.steps.push(StepRecord { step, started: at, pods: pods.len(), at_target: None, passed: None });
-            }
-        }
+        self.step(step, at).pods += pods.len();
         let blocks = blocks.iter().cloned().map(Arc::new).collect::<Vec<_>>();
         for pod in pods {
             let baseline = blocks.get(pod.baseline).cloned().ok_or_else(|| JournalError::Illegal {
@@ -483,6 +489,7 @@ fn name(entry: &Entry) -> &'static str {
         Entry::Passed { .. } => "passed",
         Entry::LeftAlone { .. } => "leftAlone",
         Entry::RollbackStarted { .. } => "rollbackStarted",
+        Entry::Resumed => "resumed",
         Entry::Stopped(_) => "stopped",
         Entry::Ended { .. } => "ended",
         Entry::Denied { .. } => "denied",

@@ -68,7 +68,7 @@ pub fn plan<'a>(
     for pod in pods {
         let before = pod.desired_of(target.keys());
         let verdict = eligibility::judge(pod, target, &context);
-        let one_way = if verdict.is_ok() { one_way(pod, &before, target, server_minor) } else { Vec::new() };
+        let one_way = if verdict.is_ok() { one_way(pod, target, server_minor) } else { Vec::new() };
         let is_eligible = verdict.is_ok();
         let (name, uid, node) = (pod.name.clone(), pod.uid.clone(), pod.node.clone());
         let planned = PodPlan { name, uid, node, before, verdict, one_way, step: None };
@@ -97,13 +97,18 @@ pub fn plan<'a>(
     Plan { pods, steps }
 }
 
-fn one_way(pod: &PodView, before: &ContainerResources, target: &ContainerResources, server_minor: u32) -> Vec<OneWay> {
+/// What could not be taken back on this pod.
+pub fn one_way(pod: &PodView, target: &ContainerResources, server_minor: u32) -> Vec<OneWay> {
     let memory_restarts = target
         .keys()
         .filter(|name| pod.containers.get(name.as_str()).is_some_and(|container| container.restarts_on.memory))
         .cloned()
         .collect();
-    reversibility::judge(before, target, &reversibility::Context { server_minor, memory_restarts })
+    reversibility::judge(
+        &pod.desired_of(target.keys()),
+        target,
+        &reversibility::Context { server_minor, memory_restarts },
+    )
 }
 
 impl Plan {

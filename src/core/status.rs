@@ -338,7 +338,7 @@ mod tests {
             workload: &WorkloadSighting::Present(Box::new(view)),
             answers: Vec::new(),
             blind: None,
-            exhausted_budget: None,
+            budget: crate::core::rollout::observation::Budget::Unlimited,
             command: None,
         };
         status(workload, Record::default(), Operator::Nobody, 37, &observation)

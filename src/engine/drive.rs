@@ -21,7 +21,7 @@ use crate::core::lock::readable;
 use crate::core::pod::{PodUid, PodView};
 use crate::core::rollout::effect::{Effect, Resize};
 use crate::core::rollout::event::Event;
-use crate::core::rollout::observation::{Command, Observation, ResizeAnswer};
+use crate::core::rollout::observation::{Budget, Command, Observation, ResizeAnswer};
 use crate::core::rollout::outcome::{RunResult, Stop};
 use crate::core::rollout::waiting::{WaitReason, WaitingOn};
 use crate::core::rollout::{Rollout, Step, step};
@@ -34,6 +34,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the workload is read again; sooner when pods of an unknown owner appear.
 const WORKLOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// How long the controller of `PodDisruptionBudget`s may take to count a pod that was sent away.
+const BUDGET_SETTLES: Duration = Duration::from_secs(2);
 
 /// How often the record is read for wishes of other operators.
 const RECORD_EVERY: Duration = Duration::from_secs(5);
@@ -56,8 +59,8 @@ enum Input {
     /// After a lost answer: the pod as it is now, before anything is sent again.
     ReadAgain(PodUid, String, Result<Option<PodView>, ClusterError>),
     Renewed(Hold, Renewed),
-    /// With a budget that allows no disruption at the moment.
-    Workload(Box<Result<Option<WorkloadView>, ClusterError>>, Option<String>),
+    /// With what the budgets allow, where that could be read.
+    Workload(Box<Result<Option<WorkloadView>, ClusterError>>, Option<Budget>),
     /// With the version that was current when it was asked for.
     Record(Version, Box<Result<Stored, StoreError>>),
 }
@@ -94,7 +97,7 @@ struct Loop<'a, C, S> {
     inputs: FuturesUnordered<BoxFuture<'a, Input>>,
     answers: Vec<(PodUid, ResizeAnswer)>,
     command: Option<Command>,
-    budget: Option<String>,
+    budget: Budget,
     hold: Hold,
     renewal: Chore,
     /// The last renewal was not answered: since when, and why. The watch may be fine all the same.
@@ -173,11 +176,11 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             inputs: FuturesUnordered::new(),
             answers: Vec::new(),
             command: None,
-            budget: None,
+            budget: Budget::Unknown,
             renewal: Chore::at(hold.next_renewal()),
             unanswered: None,
             hold,
-            workload: Chore::at(now + WORKLOAD_EVERY),
+            workload: Chore::at(now),
             record: Chore::at(now + RECORD_EVERY),
             deadline,
             wake_at: None,
@@ -250,7 +253,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                     let seen = cluster.workload(&reference).await;
                     let of = seen.as_ref().ok().cloned().flatten().or(workload);
                     let budget = match of {
-                        Some(workload) => cluster.exhausted_budget(&workload).await.unwrap_or_default(),
+                        Some(workload) => cluster.budget(&workload).await.ok(),
                         None => None,
                     };
                     Input::Workload(Box::new(seen), budget)
@@ -281,7 +284,9 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             Input::Renewed(hold, renewed) => self.note_renewed(hold, renewed),
             Input::Workload(seen, budget) => {
                 self.workload.ends(WORKLOAD_EVERY);
-                self.budget = budget;
+                if let Some(budget) = budget {
+                    self.budget = budget;
+                }
                 if let Ok(workload) = *seen {
                     self.sighting.see_workload(workload);
                     if self.record_gone && self.sighting.known_workload().is_some() {
@@ -342,7 +347,7 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
             workload: &self.sighting.workload,
             answers,
             blind: self.sighting.blind.clone().or_else(|| self.unanswered.clone()).or(unsafe_hold),
-            exhausted_budget: self.budget.clone(),
+            budget: self.budget.clone(),
             command,
         }
     }
@@ -368,7 +373,8 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
     ) -> Result<bool, EngineError> {
         for effect in effects {
             match effect {
-                _ if self.record_gone => {}
+                Effect::Record(_) if self.record_gone => {}
+                Effect::Resize(resize) if self.record_gone => self.answers.push((resize.uid, ResizeAnswer::Gone)),
                 Effect::Record(entries) => {
                     let (now, store) = (self.clock.now(), self.store);
                     let mut told = false;
@@ -389,6 +395,11 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
                     }
                     self.record.due = Instant::now() + RECORD_EVERY;
                 }
+                // A lease that ran out while the record was written is another operator's to take.
+                Effect::Resize(resize) if !self.hold.is_safe() => {
+                    let message = "the lease has to be renewed first".to_owned();
+                    self.answers.push((resize.uid, ResizeAnswer::Busy { message }));
+                }
                 Effect::Resize(resize) => self.send(resize),
             }
         }
@@ -396,15 +407,23 @@ impl<'a, C: Cluster + Sync, S: Store + Sync> Loop<'a, C, S> {
     }
 
     fn send(&mut self, resize: Resize) {
+        if resize.restarts && self.budget != Budget::Unlimited {
+            // What the budgets allow is not known any more until their controller has counted this pod out.
+            self.budget = Budget::Unknown;
+            self.workload.due = self.workload.due.min(Instant::now() + BUDGET_SETTLES);
+        }
         let (cluster, namespace) = (self.cluster, self.reference.namespace.clone());
         self.inputs.push(
             async move {
                 let Resized { answer, pod } = cluster.resize(&namespace, &resize, WriteMode::Real).await;
                 match answer {
-                    ResizeAnswer::Lost { message } => {
-                        let read = cluster.pod(&namespace, &resize.name).await;
-                        Input::ReadAgain(resize.uid, message, read)
-                    }
+                    ResizeAnswer::Lost { message } => loop {
+                        match cluster.pod(&namespace, &resize.name).await {
+                            // Nothing is sent again before the pod was read.
+                            Err(ClusterError::Unknown { .. }) => tokio::time::sleep(LOOK_EVERY).await,
+                            read => break Input::ReadAgain(resize.uid, message, read),
+                        }
+                    },
                     answer => Input::Resized(resize.uid, answer, pod),
                 }
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::Moment;
 use crate::core::lock::{Judgement, LEASE_DURATION, LeaseView, LeaseWatch, STOP_AFTER, readable};
 use crate::store::{Store, StoreError, Subject};
 
@@ -32,7 +33,7 @@ pub struct Hold {
     subject: Subject,
     identity: String,
     version: String,
-    renewed: Instant,
+    renewed: Moment,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,17 +62,19 @@ pub async fn acquire(
     holder: &Holder,
     mut waiting: impl FnMut(&LeaseView, Duration),
 ) -> Result<Hold, HoldError> {
-    let start = Instant::now();
+    let begun = Moment::now();
+    let start = begun.instant;
     let mut watch = LeaseWatch::default();
     loop {
         let lease = store.read_lease(subject).await?;
         let seen = lease.as_ref().map(|lease| lease.version.as_str());
         match (watch.judge(lease.as_ref(), start.elapsed()), &lease) {
             (Judgement::Free | Judgement::Stale, _) => {
+                let before = Moment::now();
                 match store.hold_lease(subject, seen, &holder.identity, true).await {
                     Ok(version) => {
                         let identity = holder.identity.clone();
-                        return Ok(Hold { subject: subject.clone(), identity, version, renewed: Instant::now() });
+                        return Ok(Hold { subject: subject.clone(), identity, version, renewed: before });
                     }
                     // Somebody was faster, or our own write was made and its answer lost: look again.
                     Err(StoreError::Conflict { .. }) => watch = LeaseWatch::default(),
@@ -85,7 +88,7 @@ pub async fn acquire(
             }
             (Judgement::Watching { .. }, Some(lease)) if lease.holder.as_deref() == Some(&holder.identity) => {
                 let (subject, identity) = (subject.clone(), holder.identity.clone());
-                return Ok(Hold { subject, identity, version: lease.version.clone(), renewed: start });
+                return Ok(Hold { subject, identity, version: lease.version.clone(), renewed: begun });
             }
             (Judgement::Watching { left }, Some(lease)) => {
                 waiting(lease, left);
@@ -120,12 +123,12 @@ impl Hold {
     }
 
     pub fn next_renewal(&self) -> Instant {
-        self.renewed + crate::core::lock::RENEW_EVERY
+        self.renewed.instant + crate::core::lock::RENEW_EVERY
     }
 
     /// Shows that this process is alive. `renewed` is the time before the call: an answer that took long counts less.
     pub async fn renew(&mut self, store: &impl Store) -> Renewed {
-        let before = Instant::now();
+        let before = Moment::now();
         match store.hold_lease(&self.subject, Some(&self.version), &self.identity, false).await {
             Ok(version) => {
                 (self.version, self.renewed) = (version, before);
@@ -137,7 +140,7 @@ impl Hold {
     }
 
     /// A conflict: an earlier renewal whose answer was lost, or another holder.
-    async fn look_who(&mut self, store: &impl Store, before: Instant) -> Renewed {
+    async fn look_who(&mut self, store: &impl Store, before: Moment) -> Renewed {
         match store.read_lease(&self.subject).await {
             Ok(Some(lease)) if lease.holder.as_deref() == Some(&self.identity) => {
                 (self.version, self.renewed) = (lease.version, before);

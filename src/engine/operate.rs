@@ -123,6 +123,11 @@ impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
         let mut journal = opened.map_err(|e| engine(e.into()))?;
         let entries = decide(&journal.record).map_err(Failed::Declined)?;
         let resumed = !entries.iter().any(|entry| matches!(entry, Entry::RunStarted(_)));
+        let entries = if resumed && journal.record.active().is_some() {
+            [vec![Entry::Resumed], entries].concat()
+        } else {
+            entries
+        };
         if !entries.is_empty() {
             let appended = journal.append(self.store, entries, self.clock.now(), |_| {}).await;
             if appended.map_err(|e| engine(e.into()))? != Appended::Done {

@@ -47,8 +47,15 @@ impl Sighting {
                 self.strangers.clear();
                 for pod in pods {
                     // A patch's answer may be newer than the list.
-                    let newer = before.remove(&pod.uid).filter(|known| pod.is_older_than(known));
-                    self.see(newer.unwrap_or(pod));
+                    let known = before.remove(&pod.uid);
+                    let was_ours = known.is_some();
+                    let pod = known.filter(|known| pod.is_older_than(known)).unwrap_or(pod);
+                    // Nobody can say any more whom a pod of a deleted workload belongs to, except who knew it before.
+                    if was_ours && matches!(self.workload, WorkloadSighting::Gone(_)) {
+                        self.pods.insert(pod.uid.clone(), pod);
+                    } else {
+                        self.see(pod);
+                    }
                 }
                 self.listed = true;
             }

@@ -146,8 +146,15 @@ impl<C: Cluster + Sync, S: Store + Sync> Reader<'_, C, S> {
         blind: Option<(Timestamp, String)>,
     ) -> Status {
         let now = self.clock.now();
-        let observation =
-            Observation { now, pods, workload, answers: Vec::new(), blind, exhausted_budget: None, command: None };
+        let observation = Observation {
+            now,
+            pods,
+            workload,
+            answers: Vec::new(),
+            blind,
+            budget: crate::core::rollout::observation::Budget::Unlimited,
+            command: None,
+        };
         let made = status(reference.clone(), kept.record, kept.operator, self.server_minor, &observation);
         Status { foreign_record: kept.foreign, ..made }
     }

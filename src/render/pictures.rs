@@ -191,7 +191,7 @@ pub fn picture(record: Record, pods: Vec<PodView>, operator: Operator, now: Time
         workload: &WorkloadSighting::Present(Box::new(workload())),
         answers: Vec::new(),
         blind: None,
-        exhausted_budget: None,
+        budget: crate::core::rollout::observation::Budget::Unlimited,
         command: None,
     };
     status(reference(), record, operator, 37, &observation)

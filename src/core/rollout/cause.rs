@@ -30,6 +30,12 @@ pub enum Cause {
         #[serde(with = "duration_text")]
         waited: Duration,
     },
+    /// The patch could not be sent, or was never answered, for too long: nothing is known about the change itself.
+    NotSent {
+        pod: Box<str>,
+        #[serde(with = "duration_text")]
+        waited: Duration,
+    },
     /// The runtime settled on other values than the kubelet granted.
     Diverged { pod: Box<str>, message: String },
     /// At target, but not ready in time.
@@ -60,7 +66,7 @@ impl Cause {
             | Self::Diverged { .. }
             | Self::NotReady { .. }
             | Self::Unhealthy { .. } => true,
-            Self::NothingLeft | Self::WorkloadGone { .. } | Self::Asked { .. } => false,
+            Self::NotSent { .. } | Self::NothingLeft | Self::WorkloadGone { .. } | Self::Asked { .. } => false,
         }
     }
 }
@@ -78,6 +84,7 @@ impl fmt::Display for Cause {
             Self::ResizeTimeout { pod, state, waited } => {
                 write!(f, "pod {pod}: not at target after {}, still {state}", long(waited))
             }
+            Self::NotSent { pod, waited } => write!(f, "pod {pod}: the patch did not get through in {}", long(waited)),
             Self::Diverged { pod, message } => write!(f, "pod {pod}: the node settled on other values: {message}"),
             Self::NotReady { pod, waited } => write!(f, "pod {pod}: at target but not ready after {}", long(waited)),
             Self::Unhealthy { pod, container, message } => write!(f, "pod {pod}, container {container}: {message}"),

@@ -24,6 +24,8 @@ pub struct Resize {
     pub regular: Vec<String>,
     /// Those under `initContainers`, likewise.
     pub sidecars: Vec<String>,
+    /// A container restarts because of it: what budgets allow has to be looked at again.
+    pub restarts: bool,
 }
 
 impl Resize {
@@ -40,7 +42,7 @@ impl Resize {
             places.iter().filter(|(_, is, _)| *is == regular).map(|(_, _, name)| name.clone()).collect()
         };
         let (regular, sidecars) = (pick(true), pick(false));
-        Self { uid: view.uid.clone(), name: view.name.clone(), changes, regular, sidecars }
+        Self { uid: view.uid.clone(), name: view.name.clone(), changes, regular, sidecars, restarts: false }
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::effect::{Effect, Resize};
-use super::observation::{Command, Observation, ResizeAnswer, WorkloadSighting};
+use super::observation::{Budget, Command, Observation, ResizeAnswer, WorkloadSighting};
 use super::outcome::{Conclusion, Ending, Stop};
 use super::{Rollout, step};
 use crate::core::journal::{Append, Entry, Folded, Record, RunStarted, SCHEMA};
@@ -19,7 +19,7 @@ use crate::core::testing::{containers, pod};
 use crate::core::time::after;
 use crate::core::workload::{WorkloadKind, WorkloadRef, WorkloadView};
 
-const BEFORE: &[(&str, &str)] = &[("app", "requests.cpu=100m,limits.memory=1Gi")];
+const BEFORE: &[(&str, &str)] = &[("app", "requests.cpu=100m,requests.memory=1Gi,limits.memory=1Gi")];
 
 /// The cluster, the record, and one process at a time.
 struct World {
@@ -110,7 +110,7 @@ impl World {
             workload: &self.workload,
             answers: std::mem::take(&mut self.answers),
             blind: None,
-            exhausted_budget: None,
+            budget: Budget::Unlimited,
             command,
         };
         let outcome = step(rollout, &observation);
@@ -204,7 +204,7 @@ impl World {
     }
 
     fn all_ask_for(&self, cpu: &str) -> bool {
-        let want = containers(&[("app", &format!("requests.cpu={cpu},limits.memory=1Gi"))]);
+        let want = containers(&[("app", &format!("requests.cpu={cpu},requests.memory=1Gi,limits.memory=1Gi"))]);
         self.pods.values().all(|pod| {
             pod.containers["app"].desired == want["app"] && pod.containers["app"].actual == Some(want["app"])
         })
@@ -356,7 +356,7 @@ fn no_time_runs_out_while_the_server_does_not_answer() {
         workload: &world.workload,
         answers: Vec::new(),
         blind: Some((world.now, "connection refused".into())),
-        exhausted_budget: None,
+        budget: Budget::Unlimited,
         command: None,
     };
     let outcome = step(rollout, &observation);

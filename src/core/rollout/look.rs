@@ -36,7 +36,15 @@ impl Rollout {
     pub(super) fn note_answers(&mut self, observation: &Observation<'_>) {
         for (uid, answer) in &observation.answers {
             let track = self.tracks.entry(uid.clone()).or_default();
-            track.sending = false;
+            let sent = track.sending.take();
+            // The run has turned round since: the answer says nothing about the new direction. A patch that may still
+            // land is remembered until the server cannot carry it out any more.
+            if sent.is_some_and(|restoring| restoring != track.restoring) {
+                if matches!(answer, ResizeAnswer::Lost { .. }) {
+                    track.lost_at = Some(observation.now);
+                }
+                continue;
+            }
             match answer {
                 ResizeAnswer::Accepted => {
                     track.accepted = true;
@@ -50,6 +58,9 @@ impl Rollout {
                 // Gone shows in the pods themselves; the next look says so.
                 ResizeAnswer::Gone => track.retry_at = Some(after(observation.now, Duration::from_secs(1))),
                 ResizeAnswer::Busy { .. } | ResizeAnswer::Lost { .. } => {
+                    if matches!(answer, ResizeAnswer::Lost { .. }) {
+                        track.lost_at = Some(observation.now);
+                    }
                     track.attempts += 1;
                     let wait = Duration::from_millis(250 << track.attempts.min(8)).min(LONGEST_RETRY);
                     track.retry_at = Some(after(observation.now, wait));
@@ -102,15 +113,16 @@ impl Rollout {
         let want = self.wanted(intent, view, restore);
         let track = self.tracks.entry(uid.clone()).or_default();
         track.turn(restore);
-        let quiet = track.quiet(view, now);
+        let quiet = if observation.blind.is_some() { Duration::ZERO } else { track.quiet(view, now) };
         let state = resize::classify(view, &want, quiet);
         // The spec is ours but not the wanted one: it is still to be patched, or somebody put it back.
         if matches!(state, ResizeState::Foreign(_)) {
-            return if track.accepted {
-                Found::Foreign("somebody else set the resources back".to_owned())
-            } else {
-                self.look_at_unpatched(uid, view, observation, out)
-            };
+            if track.accepted && !restore {
+                return Found::Foreign("somebody else set the resources back".to_owned());
+            }
+            // On the way back a value of ours is put back however often it appears: an answer may have been lost.
+            track.accepted = false;
+            return self.look_at_unpatched(uid, view, observation, out);
         }
         track.first_sent.get_or_insert(now);
         track.refusal = None;
@@ -138,12 +150,8 @@ impl Rollout {
             None => {
                 let waited = self.waited(uid, now);
                 if observation.blind.is_none() && waited >= self.run.started.policy.resize_timeout {
-                    let state = "not patched".to_owned();
-                    (
-                        PodState::NotRestored,
-                        "the patch did not get through".to_owned(),
-                        Some(Cause::ResizeTimeout { pod, state, waited }),
-                    )
+                    let cause = Cause::NotSent { pod, waited };
+                    (PodState::NotRestored, "the patch did not get through".to_owned(), Some(cause))
                 } else {
                     (PodState::Chosen, String::new(), None)
                 }
@@ -195,6 +203,7 @@ impl Rollout {
             );
             return Found::Failure(Cause::Unhealthy { pod, container: ill.container, message: ill.message });
         }
+        self.restart_clock_after_deferred(uid, &state, now);
         let (shown, message) = self.shown_forward(uid, view, &state, min_ready, now);
         self.show(out, uid, Some(view), shown, message, now);
         let track = &self.tracks[uid];
@@ -219,7 +228,9 @@ impl Rollout {
                 let state = if matches!(state, ResizeState::Pending) { "Pending" } else { "InProgress" }.to_owned();
                 Found::Failure(Cause::ResizeTimeout { pod, state, waited })
             }
-            ResizeState::Applied if timed && shown == PodState::Applied && since >= resize_timeout + min_ready => {
+            ResizeState::Applied
+                if timed && shown == PodState::Applied && since >= resize_timeout.saturating_add(min_ready) =>
+            {
                 Found::Failure(Cause::NotReady { pod, waited: since })
             }
             ResizeState::Applied
@@ -229,6 +240,15 @@ impl Rollout {
             | ResizeState::Failed(_)
             | ResizeState::Foreign(_)
             | ResizeState::Gone(_) => Found::Fine,
+        }
+    }
+
+    /// Waiting for room is not the resize's own time: its clock starts when the kubelet takes it up.
+    fn restart_clock_after_deferred(&mut self, uid: &PodUid, state: &ResizeState, now: Timestamp) {
+        let track = self.tracks.entry(uid.clone()).or_default();
+        let was_deferred = matches!(track.shown, Some((PodState::Deferred, _)));
+        if was_deferred && !matches!(state, ResizeState::Deferred(_)) {
+            track.first_sent = Some(now);
         }
     }
 
@@ -339,8 +359,8 @@ impl Track {
     /// The direction changed: what was remembered of the other one does not count any more.
     fn turn(&mut self, restoring: bool) {
         if self.restoring != restoring {
-            let (shown, seen, sending) = (self.shown.take(), self.seen.take(), self.sending);
-            *self = Self { shown, seen, sending, restoring, ..Self::default() };
+            let (shown, seen) = (self.shown.take(), self.seen.take());
+            *self = Self { shown, seen, sending: self.sending, lost_at: self.lost_at, restoring, ..Self::default() };
         }
     }
 

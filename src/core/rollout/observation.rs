@@ -18,8 +18,7 @@ pub struct Observation<'a> {
     pub answers: Vec<(PodUid, ResizeAnswer)>,
     /// The API server does not answer: since when, and its last words. While it lasts no time runs out.
     pub blind: Option<(Timestamp, String)>,
-    /// A `PodDisruptionBudget` that allows no disruption of these pods at the moment.
-    pub exhausted_budget: Option<String>,
+    pub budget: Budget,
     pub command: Option<Command>,
 }
 
@@ -28,6 +27,17 @@ pub enum WorkloadSighting {
     Present(Box<WorkloadView>),
     /// Not there, being deleted, or another object under the same name; in words.
     Gone(String),
+}
+
+/// What the `PodDisruptionBudget`s of these pods allow. Only restarts ask for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Budget {
+    /// Not looked at yet, or not since a pod was sent away.
+    Unknown,
+    /// There is none, or it may not be read (`kubectl kapr check` says so).
+    Unlimited,
+    /// The tightest one allows this many pods to be away beyond those that are.
+    Limited { name: String, allowed: usize },
 }
 
 /// What somebody outside asks of a running process.

@@ -1,14 +1,19 @@
 //! Which patches go out now: never more pods on their way than the policy allows, released pods first, restarting pods
 //! one by one.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use super::effect::Resize;
 use super::event::PodState;
-use super::observation::Observation;
-use super::state::{Out, Rollout};
+use super::observation::{Budget, Observation};
+use super::state::{Out, Rollout, Track};
 use crate::core::journal::{Fate, Intent};
 use crate::core::pod::{PodUid, PodView};
 use crate::core::resize;
 use crate::core::resources::ContainerResources;
+use crate::core::time::elapsed;
 
 /// What holds pods back that could be patched otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,7 +30,12 @@ impl Rollout {
         }
         let mut room = self.run.started.policy.max_in_flight.saturating_sub(self.in_flight());
         let mut away = self.away(observation);
-        let releasing = !self.is_rolling_back() && !self.released_are_back(observation);
+        let mut budget = match &observation.budget {
+            Budget::Unknown => 0,
+            Budget::Unlimited => usize::MAX,
+            Budget::Limited { allowed, .. } => *allowed,
+        };
+        let releasing = !self.is_rolling_back() && !self.are_back(observation, &[Fate::Released]);
         let mut chosen = Vec::new();
         for (uid, intent) in &self.run.intents {
             if room == 0 {
@@ -36,7 +46,7 @@ impl Rollout {
             }
             let Some((view, changes)) = self.due(uid, intent, observation) else { continue };
             if restarts(view, &changes) {
-                if observation.exhausted_budget.is_some() {
+                if budget == 0 {
                     held.by_budget = true;
                     continue;
                 }
@@ -45,13 +55,15 @@ impl Rollout {
                     continue;
                 }
                 away += 1;
+                budget -= 1;
             }
             room -= 1;
-            chosen.push(Resize::new(view, changes));
+            let restarts = restarts(view, &changes);
+            chosen.push(Resize { restarts, ..Resize::new(view, changes) });
         }
         for resize in &chosen {
             let track = self.tracks.entry(resize.uid.clone()).or_default();
-            track.sending = true;
+            track.sending = Some(track.restoring);
             track.retry_at = None;
             track.first_sent.get_or_insert(observation.now);
         }
@@ -71,7 +83,7 @@ impl Rollout {
         }
         let track = self.tracks.get(uid)?;
         let waits = track.retry_at.is_some_and(|at| at > observation.now);
-        if track.sending || track.accepted || track.refusal.is_some() || waits {
+        if track.sending.is_some() || track.accepted || track.refusal.is_some() || waits {
             return None;
         }
         if track.shown.as_ref().is_some_and(|(state, _)| *state == PodState::NotRestored) {
@@ -89,37 +101,44 @@ impl Rollout {
         (!changes.is_empty()).then_some((view, changes))
     }
 
-    /// Pods that were patched and are not where they shall be.
+    /// Pods that were patched and are not where they shall be. On the way back a pod that waits for room does not hold
+    /// the others up: they may be what makes the room.
     fn in_flight(&self) -> usize {
-        self.tracks.values().filter(|track| track.sending || track.is_moving()).count()
+        let rolling_back = self.is_rolling_back();
+        let waits = |track: &Track| rolling_back && matches!(track.shown, Some((PodState::Deferred, _)));
+        self.tracks.values().filter(|track| track.sending.is_some() || track.is_moving() && !waits(track)).count()
     }
 
-    /// Pods that are away because their `resizePolicy` restarts them for a change of this run.
+    /// Pods that are away because their `resizePolicy` restarts them for a change of this run: patched, and not ready
+    /// again. One that does not come back within the resize timeout is counted no longer, or it would hold up the
+    /// others for ever.
     fn away(&self, observation: &Observation<'_>) -> usize {
+        let timeout = self.run.started.policy.resize_timeout;
         self.run
             .intents
             .iter()
             .filter(|(uid, intent)| {
                 let Some(track) = self.tracks.get(*uid) else { return false };
-                let on_its_way = track.sending
-                    || track.is_moving()
-                    || track.accepted && matches!(track.shown, Some((PodState::Applied, _)));
-                on_its_way && observation.pods.get(*uid).is_some_and(|view| self.restart_bound(intent, view))
+                let Some(view) = observation.pods.get(*uid) else { return false };
+                let recent = track.first_sent.is_some_and(|sent| elapsed(sent, observation.now) < timeout);
+                let back = track.accepted && !track.is_moving() && view.is_ready();
+                recent && (track.sending.is_some() || track.accepted && !back) && self.restart_bound(intent, view)
             })
             .count()
     }
 
     /// Whether bringing this pod from its baseline to its target (or back) restarts one of its containers.
     pub(super) fn restart_bound(&self, intent: &Intent, view: &PodView) -> bool {
-        self.run.started.target.iter().any(|(name, block)| {
+        let targets = std::iter::once(&self.run.started.target).chain(&self.run.former);
+        targets.flatten().any(|(name, block)| {
             let before = intent.baseline.get(name).copied().unwrap_or_default();
             view.containers.get(name.as_str()).is_some_and(|c| c.restarts_for(&block.changes_from(&before)))
         })
     }
 
-    /// Every pod that a superseded run left at its values, and that this one has not taken, is back.
-    pub(super) fn released_are_back(&self, observation: &Observation<'_>) -> bool {
-        self.run.intents.iter().filter(|(_, intent)| intent.fate == Fate::Released).all(|(uid, _)| {
+    /// Every pod of these fates that has to go back to its baseline in a run that goes forward is back.
+    pub(super) fn are_back(&self, observation: &Observation<'_>, fates: &[Fate]) -> bool {
+        self.run.intents.iter().filter(|(_, intent)| fates.contains(&intent.fate)).all(|(uid, _)| {
             !observation.pods.contains_key(uid)
                 || self.state_of(uid).is_some_and(|state| {
                     matches!(state, PodState::Restored | PodState::NotRestored | PodState::Gone | PodState::Foreign)
@@ -128,7 +147,15 @@ impl Rollout {
     }
 }
 
-impl super::state::Track {
+/// How long an API server may still carry out a request whose answer was lost: its own `--request-timeout` is 1 minute.
+const SERVER_FORGETS: Duration = Duration::from_mins(1);
+
+impl Track {
+    /// A patch is on its way, or may still land although nobody waits for its answer.
+    pub(super) fn may_land(&self, now: Timestamp) -> bool {
+        self.sending.is_some() || self.lost_at.is_some_and(|lost| elapsed(lost, now) < SERVER_FORGETS)
+    }
+
     pub(super) fn is_moving(&self) -> bool {
         self.accepted
             && matches!(

@@ -12,6 +12,7 @@ use super::outcome::Conclusion;
 use crate::core::journal::{Entry, Fate, Intent, Run, Stage};
 use crate::core::pod::{PodUid, PodView};
 use crate::core::resources::{ContainerResources, Key, Resources};
+use crate::core::time::{after, elapsed};
 use crate::core::workload::WorkloadRef;
 
 /// A run that this process drives.
@@ -27,6 +28,8 @@ pub struct Rollout {
     pub(super) stopping_since: Option<Timestamp>,
     /// Since when there has been no eligible pod.
     pub(super) empty_since: Option<Timestamp>,
+    /// Since when the API server has not answered; no time runs out meanwhile.
+    pub(super) blind_since: Option<Timestamp>,
     pub(super) conclusion: Option<Conclusion>,
 }
 
@@ -39,8 +42,10 @@ pub(super) struct Track {
     pub since: Option<Timestamp>,
     /// The version of the view that was looked at last, and since when it has been that one.
     pub seen: Option<(Box<str>, Timestamp)>,
-    /// A patch was sent and has not been answered.
-    pub sending: bool,
+    /// A patch was sent and has not been answered: whether it restores.
+    pub sending: Option<bool>,
+    /// A patch of the other direction whose answer was lost, and when: it may still land.
+    pub lost_at: Option<Timestamp>,
     /// The first patch of the present direction.
     pub first_sent: Option<Timestamp>,
     /// The server took a patch of the present direction: from now on another spec is somebody else's.
@@ -80,6 +85,7 @@ impl Rollout {
             stopping: None,
             stopping_since: None,
             empty_since: None,
+            blind_since: None,
             conclusion: None,
         }
     }
@@ -167,6 +173,28 @@ impl Rollout {
         track.shown = Some((state, message.clone()));
         let node = view.and_then(|view| view.node.clone());
         out.events.push(Event::Pod(PodEvent { name, node, step, state, message, restoring }));
+    }
+
+    /// Time that passed while nothing could be seen is nobody's delay: what was measured goes on where it stood.
+    pub(super) fn forgive_blindness(&mut self, blind: Option<Timestamp>, now: Timestamp) {
+        match (self.blind_since, blind) {
+            (None, Some(since)) => self.blind_since = Some(since.min(now)),
+            (Some(since), None) => {
+                let gap = elapsed(since, now);
+                for track in self.tracks.values_mut() {
+                    let seen = track.seen.as_mut().map(|(_, at)| at);
+                    let marks = [track.since.as_mut(), track.first_sent.as_mut(), track.ready_since.as_mut(), seen];
+                    for mark in marks.into_iter().flatten() {
+                        *mark = after(*mark, gap).min(now);
+                    }
+                }
+                if let Some(mark) = &mut self.empty_since {
+                    *mark = after(*mark, gap).min(now);
+                }
+                self.blind_since = None;
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
     }
 
     pub(super) fn state_of(&self, uid: &PodUid) -> Option<PodState> {

@@ -33,6 +33,7 @@ pub fn step(mut rollout: Rollout, observation: &Observation<'_>) -> Step {
     let mut out = Out::default();
     let mut held = HeldBack::default();
     if rollout.conclusion.is_none() {
+        rollout.forgive_blindness(observation.blind.as_ref().map(|(since, _)| *since), observation.now);
         rollout.note_answers(observation);
         rollout.obey(observation, &mut out);
         if rollout.stopping.is_some() {
@@ -101,26 +102,36 @@ impl Rollout {
                 true
             }
             Stage::Stepping { step } => self.advance_step(step, observation, out),
-            Stage::Pausing { step, since } => {
-                let lost = self.run.steps.iter().find(|record| record.step == step).map_or(0, |record| record.pods);
-                let alive = self.census(observation).taken.len();
-                if alive < lost {
-                    self.take(step, observation, out);
-                    if self.run.stage != (Stage::Pausing { step, since }) {
-                        let _ = self.look(observation, out);
-                        return false;
-                    }
-                }
-                if elapsed(since, now) < self.run.started.policy.pause || observation.blind.is_some() {
-                    return false;
-                }
-                self.record(out, Entry::Passed { step }, now);
-                out.events.push(Event::StepPassed { step, share: self.share(step), pods: alive });
-                true
-            }
+            Stage::Pausing { step, since } => self.advance_pause(step, since, observation, out),
             Stage::RollingBack { cause, .. } => self.advance_rollback(cause, observation, out),
             Stage::Ended { .. } => false,
         }
+    }
+
+    /// The pause is over when its time has passed and every pod of the step is still ready.
+    fn advance_pause(&mut self, step: usize, since: Timestamp, observation: &Observation<'_>, out: &mut Out) -> bool {
+        let had = self.run.steps.iter().find(|record| record.step == step).map_or(0, |record| record.pods);
+        let census = self.census(observation);
+        let alive = census.taken.len();
+        if alive < had {
+            self.take(step, observation, out);
+            if self.run.stage != (Stage::Pausing { step, since }) {
+                let _ = self.look(observation, out);
+                return false;
+            }
+        }
+        if alive == 0 {
+            return self.wait_for_pods(observation, out);
+        }
+        self.empty_since = None;
+        let all_ready = census.taken.iter().all(|uid| self.state_of(uid) == Some(PodState::Ready));
+        let over = elapsed(since, observation.now) >= self.run.started.policy.pause;
+        if !over || !all_ready || observation.blind.is_some() {
+            return false;
+        }
+        self.record(out, Entry::Passed { step }, observation.now);
+        out.events.push(Event::StepPassed { step, share: self.share(step), pods: alive });
+        true
     }
 
     fn advance_step(&mut self, step: usize, observation: &Observation<'_>, out: &mut Out) -> bool {
@@ -138,7 +149,9 @@ impl Rollout {
         }
         self.empty_since = None;
         let ready = census.taken.iter().filter(|uid| self.state_of(uid) == Some(PodState::Ready)).count();
-        let done = ready == census.taken.len() && ready >= wanted && self.released_are_back(observation);
+        let done = ready == census.taken.len()
+            && ready >= wanted
+            && self.are_back(observation, &[Fate::Released, Fate::Skipped]);
         if done {
             self.record(out, Entry::AtTarget { step, pods: ready }, observation.now);
             out.events.push(Event::StepAtTarget { step, pods: ready });
@@ -159,6 +172,11 @@ impl Rollout {
     fn roll_back(&mut self, cause: Cause, observation: &Observation<'_>, out: &mut Out) {
         let pods = self.run.intents.values().filter(|intent| intent.fate != Fate::Foreign).count();
         self.record(out, Entry::RollbackStarted { cause: cause.clone() }, observation.now);
+        // With the failure, not with the end of the rollback: whatever becomes of that, the revision was found wrong.
+        if cause.denies() {
+            let revision = self.run.started.revision.clone();
+            out.entries.push(Entry::Denied { revision, cause: cause.clone() });
+        }
         out.events.push(Event::RollbackStarted { cause, pods });
         let _ = self.look(observation, out);
     }
@@ -169,7 +187,8 @@ impl Rollout {
         };
         let uids = self.run.intents.iter().filter(|(_, intent)| intent.fate != Fate::Foreign).map(|(uid, _)| uid);
         let states = uids.map(|uid| (uid, self.state_of(uid))).collect::<Vec<_>>();
-        if !states.iter().all(|(_, state)| state.is_some_and(settled)) {
+        let may_change = self.tracks.values().any(|track| track.may_land(observation.now));
+        if may_change || !states.iter().all(|(_, state)| state.is_some_and(settled)) {
             return false;
         }
         let not_restored = states
@@ -177,10 +196,6 @@ impl Rollout {
             .filter(|(_, state)| *state == Some(PodState::NotRestored))
             .filter_map(|(uid, _)| Some(self.run.intents.get(*uid)?.name.clone()))
             .collect::<Vec<_>>();
-        if cause.denies() {
-            let denied = Entry::Denied { revision: self.run.started.revision.clone(), cause: cause.clone() };
-            out.entries.push(denied);
-        }
         let ending =
             if not_restored.is_empty() { Ending::RolledBack { cause } } else { Ending::RollbackIncomplete { cause } };
         self.record(out, Entry::Ended { ending: ending.clone(), not_restored }, observation.now);
@@ -195,7 +210,7 @@ impl Rollout {
 
     /// Asked to stop, and every patch is answered: say so in the record and leave.
     fn stop_when_quiet(&mut self, observation: &Observation<'_>, out: &mut Out) {
-        if self.conclusion.is_some() || self.tracks.values().any(|track| track.sending) {
+        if self.conclusion.is_some() || self.tracks.values().any(|track| track.sending.is_some()) {
             return;
         }
         if let Some(stop) = self.stopping.clone() {

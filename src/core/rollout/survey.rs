@@ -179,7 +179,7 @@ mod tests {
             workload: &WorkloadSighting::Gone("not looked at".into()),
             answers: Vec::new(),
             blind: None,
-            exhausted_budget: None,
+            budget: crate::core::rollout::observation::Budget::Unlimited,
             command: None,
         };
         let seen = survey(workload, run, 37, &observation);

@@ -8,6 +8,7 @@ use super::state::{Out, Rollout};
 use crate::core::eligibility;
 use crate::core::health;
 use crate::core::journal::{Entry, Fate, TakenPod};
+use crate::core::plan;
 use crate::core::pod::{PodUid, PodView};
 use crate::core::resize;
 use crate::core::resources::ContainerResources;
@@ -62,9 +63,15 @@ impl Rollout {
                     rivals: &workload.rivals,
                     ..eligibility::Context::default()
                 };
-                eligibility::judge(view, &self.run.started.target, &context).is_ok()
+                eligibility::judge(view, &self.run.started.target, &context).is_ok() && self.may_be_taken(view)
             }
         }
+    }
+
+    /// A pod that came after the plan is judged like the others: a change that cannot be undone needs a decision.
+    fn may_be_taken(&self, view: &PodView) -> bool {
+        let target = &self.run.started.target;
+        self.run.started.policy.allow_one_way || plan::one_way(view, target, self.server_minor).is_empty()
     }
 
     /// Takes as many pods as the step lacks. Returns how many the step wants.

@@ -2,7 +2,7 @@
 
 use super::cause::Cause;
 use super::event::PodState;
-use super::observation::{Observation, WorkloadSighting};
+use super::observation::{Budget, Observation, WorkloadSighting};
 use super::outcome::{Conclusion, Ending, PodResult, RunResult, Stop};
 use super::send::HeldBack;
 use super::state::Rollout;
@@ -11,7 +11,7 @@ use crate::core::exit::Exit;
 use crate::core::journal::{Fate, Stage};
 use crate::core::pod::PodUid;
 use crate::core::resources::ContainerResources;
-use crate::core::time::after;
+use crate::core::time::{after, elapsed};
 
 impl Rollout {
     pub(super) fn waiting(&self, observation: &Observation<'_>, held: HeldBack) -> Option<WaitingOn> {
@@ -27,14 +27,17 @@ impl Rollout {
             });
         }
         if self.stopping.is_some() {
-            let pods = self.tracks.values().filter(|track| track.sending).count();
+            let pods = self.tracks.values().filter(|track| track.sending.is_some()).count();
             let since = self.stopping_since.unwrap_or(now);
             return Some(WaitingOn { reason: WaitReason::Answers { pods }, since, until: None });
         }
         match &self.run.stage {
             Stage::Pausing { since, .. } => {
                 let until = Some(after(*since, self.run.started.policy.pause));
-                Some(WaitingOn { reason: WaitReason::Pause, since: *since, until })
+                let over = elapsed(*since, now) >= self.run.started.policy.pause;
+                // A pause that is over lasts until every pod of the step is ready again.
+                let pods = if over { self.slowest(observation, held, false) } else { None };
+                pods.or(Some(WaitingOn { reason: WaitReason::Pause, since: *since, until }))
             }
             Stage::RollingBack { .. } => self.slowest(observation, held, true),
             Stage::Stepping { .. } => match self.empty_since {
@@ -48,24 +51,26 @@ impl Rollout {
         }
     }
 
-    /// The pod that has been in the least advanced state for the longest, and how many are not done.
-    fn slowest(&self, observation: &Observation<'_>, held: HeldBack, rolling_back: bool) -> Option<WaitingOn> {
+    /// The pod that has been in the most urgent state for the longest, and how many pods are not done.
+    fn worst(&self, now: jiff::Timestamp) -> Option<(usize, jiff::Timestamp, &PodUid, PodState)> {
         let mut worst: Option<(u8, jiff::Timestamp, &PodUid, PodState)> = None;
         let mut pods = 0;
-        for (uid, intent) in &self.run.intents {
-            if intent.fate == Fate::Foreign {
-                continue;
-            }
+        for uid in self.run.intents.iter().filter(|(_, intent)| intent.fate != Fate::Foreign).map(|(uid, _)| uid) {
             let Some(track) = self.tracks.get(uid) else { continue };
             let Some((state, _)) = &track.shown else { continue };
             let Some(rank) = urgency(*state) else { continue };
             pods += 1;
-            let since = track.since.unwrap_or(observation.now);
+            let since = track.since.unwrap_or(now);
             if worst.is_none_or(|(r, s, _, _)| (rank, std::cmp::Reverse(since)) > (r, std::cmp::Reverse(s))) {
                 worst = Some((rank, since, uid, *state));
             }
         }
-        let (_, since, uid, state) = worst?;
+        worst.map(|(_, since, uid, state)| (pods, since, uid, state))
+    }
+
+    /// What the most urgent pod waits for.
+    fn slowest(&self, observation: &Observation<'_>, held: HeldBack, rolling_back: bool) -> Option<WaitingOn> {
+        let (pods, since, uid, state) = self.worst(observation.now)?;
         let policy = &self.run.started.policy;
         let name = self.run.intents.get(uid)?.name.clone();
         let track = self.tracks.get(uid)?;
@@ -74,7 +79,12 @@ impl Rollout {
         let reason = match state {
             PodState::Chosen if held.by_budget => {
                 until = None;
-                WaitReason::Budget { name: observation.exhausted_budget.clone().unwrap_or_default() }
+                match &observation.budget {
+                    Budget::Limited { name, .. } => WaitReason::Budget { name: name.clone() },
+                    Budget::Unknown | Budget::Unlimited => {
+                        WaitReason::Unavailable { max_unavailable: policy.max_unavailable }
+                    }
+                }
             }
             PodState::Chosen if held.by_unavailable => {
                 until = None;
@@ -85,7 +95,7 @@ impl Rollout {
                 WaitReason::Deferred { pods, pod: name, message }
             }
             PodState::Applied => {
-                until = Some(after(since, policy.resize_timeout + policy.min_ready));
+                until = Some(after(since, policy.resize_timeout.saturating_add(policy.min_ready)));
                 WaitReason::Readiness { pods, pod: name }
             }
             PodState::Chosen
@@ -141,7 +151,10 @@ impl Rollout {
             run: self.run.started.run,
             revision: self.run.started.revision.clone(),
             pods,
-            born_with: self.born_with(observation),
+            born_with: match conclusion {
+                Conclusion::Ended(Ending::RolledBack { .. }) => ContainerResources::new(),
+                Conclusion::Ended(_) | Conclusion::Stopped(_) => self.born_with(observation),
+            },
             next: self.next_commands(conclusion),
         }
     }
