@@ -141,12 +141,17 @@ fn run_fields(view: &StatusView<'_>, run: &Run, page: &mut Page) {
         page.fields("cause", &wording::cause(result).into_iter().collect::<Vec<_>>());
     }
     let workload = format!("{} -n {}", status.workload, status.workload.namespace);
-    let next = next_verbs(run, &status.operator).iter().map(|verb| {
+    let next = verbs(status, run).iter().map(|verb| {
         let verb_and_flags = verb.split_once(' ');
         let (verb, flags) = verb_and_flags.map_or((*verb, String::new()), |(verb, f)| (verb, format!(" {f}")));
         text::clean(&format!("kubectl kapr {verb} {workload}{flags}")).into_owned()
     });
     page.fields("next", &next.collect::<Vec<_>>());
+}
+
+/// There is nothing to be done to a workload that is gone.
+fn verbs(status: &Status, run: &Run) -> &'static [&'static str] {
+    if status.gone.is_some() { &["history"] } else { next_verbs(run, &status.operator) }
 }
 
 fn most_frequent_baseline(run: &Run) -> crate::core::resources::ContainerResources {
@@ -426,7 +431,7 @@ fn run_json(status: &Status, run: &Run) -> Value {
         "stopped": run.stopped,
         "ended": run.is_ended(),
         "result": seen.and_then(|seen| seen.result.as_ref()).map(|result| &result.conclusion),
-        "next": next_verbs(run, &status.operator)
+        "next": verbs(status, run)
             .iter()
             .map(|verb| verb.split_once(' ').map_or_else(
                 || format!("kubectl kapr {verb} {workload}"),

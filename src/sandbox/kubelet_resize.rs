@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::kubelet::{self, ContainerState, Pending, PodRun, Progress, Timer};
+use super::kubelet::{self, ContainerRun, ContainerState, Pending, PodRun, Progress, Timer};
 use super::registry::PODS;
 use super::resources::{self, Amounts};
 use super::rules::Behaviour;
@@ -47,7 +47,7 @@ pub(super) fn see(world: &mut World, uid: &str) {
             run.pending = Some(Pending { reason, message: message.clone(), generation, since });
             kubelet_status::write(world, uid);
             if news && minor != 34 {
-                let tail = tail(&pod, generation, Some(&message));
+                let tail = tail(&pod, shown(world, generation), Some(&message));
                 let name = format!("Resize{reason}");
                 kubelet::event(world, &pod, "Warning", &name, &format!("Pod resize {reason}: {tail}"));
             }
@@ -114,7 +114,7 @@ fn allocate(world: &mut World, uid: &str, pod: &Value, generation: i64, behaviou
     run.progress = Some(Progress { generation, error: None, since: now });
     let epoch = run.epoch;
     if world.minor() >= 35 {
-        let tail = tail(pod, generation, None);
+        let tail = tail(pod, shown(world, generation), None);
         kubelet::event(world, pod, "Normal", "ResizeStarted", &format!("Pod resize started: {tail}"));
     }
     if !behaviour.coalesces {
@@ -134,7 +134,7 @@ pub(super) fn actuate(world: &mut World, uid: &str, epoch: u64) {
     if behaviour.stubborn {
         return;
     }
-    if let Some(message) = refusal(run, &pod, behaviour.memory_usage) {
+    if let Some(message) = refusal(run, &pod, behaviour.memory_usage, world.minor()) {
         let known = run.progress.as_ref().is_some_and(|p| p.error.is_some());
         if !known {
             world.after(behaviour.error_delay, Timer::Refused(uid.to_owned(), epoch, message));
@@ -176,8 +176,11 @@ fn needs_restart(run: &PodRun, pod: &Value, index: usize) -> bool {
 }
 
 /// Why the kubelet does not lower the memory limits, in its words.
-fn refusal(run: &PodRun, pod: &Value, usage: i64) -> Option<String> {
+fn refusal(run: &PodRun, pod: &Value, usage: i64, minor: u32) -> Option<String> {
     let mut parts = Vec::new();
+    if minor < 36 {
+        parts.extend(pod_refusal(run, usage));
+    }
     for container in &run.containers {
         let of = |block| resources::amount(block, "limits", "memory");
         let (Some(new), old) = (of(&container.allocated), of(&container.actual)) else { continue };
@@ -196,6 +199,18 @@ fn refusal(run: &PodRun, pod: &Value, usage: i64) -> Option<String> {
     }
 }
 
+/// The limit of the whole pod may be named too, where every container has one. Both forms were seen on 1.34 and 1.37;
+/// here each version keeps to one, so that both are tried.
+fn pod_refusal(run: &PodRun, usage: i64) -> Option<String> {
+    let total = |of: fn(&ContainerRun) -> &Value| -> Option<i64> {
+        run.containers.iter().map(|c| resources::amount(of(c), "limits", "memory")).sum()
+    };
+    let (new, old) = (total(|c| &c.allocated)?, total(|c| &c.actual));
+    let usage = usage * i64::try_from(run.containers.len()).ok()?;
+    let refused = new <= usage && old.is_none_or(|old| new < old);
+    refused.then(|| format!("attempting to set pod memory limit ({new}) below current usage ({usage})"))
+}
+
 /// The refusal reaches the status.
 pub(super) fn refused(world: &mut World, uid: &str, epoch: u64, message: &str) {
     let minor = world.minor();
@@ -210,7 +225,7 @@ pub(super) fn refused(world: &mut World, uid: &str, epoch: u64, message: &str) {
     if minor >= 35
         && let Some(pod) = world.get(&PODS, &key)
     {
-        let tail = tail(&pod, generation, Some(message));
+        let tail = tail(&pod, shown(world, generation), Some(message));
         kubelet::event(world, &pod, "Warning", "ResizeError", &format!("Pod resize error: {tail}"));
     }
 }
@@ -253,7 +268,7 @@ fn complete(world: &mut World, uid: &str) {
     }
     let generation = run.progress.take().map_or(run.observed, |p| p.generation);
     if world.minor() >= 34 {
-        let tail = tail(&pod, generation, None);
+        let tail = tail(&pod, shown(world, generation), None);
         kubelet::event(world, &pod, "Normal", "ResizeCompleted", &format!("Pod resize completed: {tail}"));
     }
     kubelet_faults::after_resize(world, uid, &behaviour);
@@ -302,15 +317,23 @@ pub(super) fn offer_room(world: &mut World, node: &str) {
     }
 }
 
+/// Events before 1.35 do not name the generation.
+fn shown(world: &World, generation: i64) -> Option<i64> {
+    (world.minor() >= 35).then_some(generation)
+}
+
 /// The JSON at the end of an event's message.
-fn tail(pod: &Value, generation: i64, error: Option<&str>) -> Value {
+fn tail(pod: &Value, generation: Option<i64>, error: Option<&str>) -> Value {
     let entries = |field: &str, only_sidecars: bool| -> Vec<Value> {
         let list = pod["spec"][field].as_array().into_iter().flatten();
         list.filter(|c| !only_sidecars || c["restartPolicy"] == "Always")
             .map(|c| json!({"name": c["name"], "resources": c["resources"]}))
             .collect()
     };
-    let mut tail = json!({"containers": entries("containers", false), "generation": generation});
+    let mut tail = json!({"containers": entries("containers", false)});
+    if let Some(generation) = generation {
+        tail["generation"] = generation.into();
+    }
     let sidecars = entries("initContainers", true);
     if !sidecars.is_empty() {
         tail["initContainers"] = sidecars.into();

@@ -152,37 +152,37 @@ fn join(list: &mut Vec<Value>, item: Value, key: &str, field: &str) {
 /// containers in the wrong order reorders them.
 fn reorder(list: &mut Vec<Value>, key: &str, named: &[Value], before: &[Value]) {
     let place = |order: &[Value], item: &Value| order.iter().position(|k| Some(k) == item.get(key));
-    let (mut patched, others): (Vec<Value>, Vec<Value>) =
+    let (mut named_ones, others): (Vec<Value>, Vec<Value>) =
         std::mem::take(list).into_iter().partition(|item| place(named, item).is_some());
-    patched.sort_by_key(|item| place(named, item));
-    let (mut patched, mut others) = (patched.into_iter().peekable(), others.into_iter().peekable());
-    while let Some(item) = patched.peek() {
-        let first = others.peek().is_none_or(|other| match (place(before, item), place(before, other)) {
+    named_ones.sort_by_key(|item| place(named, item));
+    let (mut first, mut rest) = (named_ones.into_iter().peekable(), others.into_iter().peekable());
+    while let Some(item) = first.peek() {
+        let comes_now = rest.peek().is_none_or(|other| match (place(before, item), place(before, other)) {
             (Some(a), Some(b)) => a < b,
             _ => true,
         });
-        list.extend(if first { patched.next() } else { others.next() });
+        list.extend(if comes_now { first.next() } else { rest.next() });
     }
-    list.extend(others);
+    list.extend(rest);
 }
 
 /// RFC 6902; the whole patch or nothing.
-fn json_patch(target: &mut Value, patch: &Value) -> Result<(), Failure> {
+fn json_patch(object: &mut Value, patch: &Value) -> Result<(), Failure> {
     let operations = patch.as_array().ok_or_else(|| Failure::bad_request("invalid JSON patch"))?;
     for operation in operations {
-        let path = operation["path"].as_str().unwrap_or_default();
+        let at = operation["path"].as_str().unwrap_or_default();
         let done = match operation["op"].as_str().unwrap_or_default() {
-            "add" => insert(target, path, operation["value"].clone(), false),
-            "replace" => insert(target, path, operation["value"].clone(), true),
-            "remove" => take(target, path).map(|_| ()),
-            "test" => (target.pointer(path).unwrap_or(&Value::Null) == &operation["value"]).then_some(()),
+            "add" => insert(object, at, operation["value"].clone(), false),
+            "replace" => insert(object, at, operation["value"].clone(), true),
+            "remove" => take(object, at).map(|_| ()),
+            "test" => (object.pointer(at).unwrap_or(&Value::Null) == &operation["value"]).then_some(()),
             "copy" => {
                 let from = operation["from"].as_str().unwrap_or_default();
-                target.pointer(from).cloned().and_then(|v| insert(target, path, v, false))
+                object.pointer(from).cloned().and_then(|v| insert(object, at, v, false))
             }
             "move" => {
                 let from = operation["from"].as_str().unwrap_or_default();
-                take(target, from).and_then(|v| insert(target, path, v, false))
+                take(object, from).and_then(|v| insert(object, at, v, false))
             }
             _ => None,
         };
@@ -194,30 +194,30 @@ fn json_patch(target: &mut Value, patch: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn place<'a>(target: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
-    let (parent, last) = path.rsplit_once('/')?;
-    Some((target.pointer_mut(parent)?, last.replace("~1", "/").replace("~0", "~")))
+fn place<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+    let (above, last) = path.rsplit_once('/')?;
+    Some((object.pointer_mut(above)?, last.replace("~1", "/").replace("~0", "~")))
 }
 
-fn insert(target: &mut Value, path: &str, value: Value, replace: bool) -> Option<()> {
+fn insert(object: &mut Value, path: &str, value: Value, replace: bool) -> Option<()> {
     if path.is_empty() {
-        *target = value;
+        *object = value;
         return Some(());
     }
-    let (parent, last) = place(target, path)?;
-    match parent {
+    let (holder, last) = place(object, path)?;
+    match holder {
         Value::Object(map) => {
             if replace && !map.contains_key(&last) {
                 return None;
             }
             map.insert(last, value);
         }
-        Value::Array(list) => {
-            let at = if last == "-" { list.len() } else { last.parse().ok()? };
+        Value::Array(items) => {
+            let at = if last == "-" { items.len() } else { last.parse().ok()? };
             if replace {
-                *list.get_mut(at)? = value;
-            } else if at <= list.len() {
-                list.insert(at, value);
+                *items.get_mut(at)? = value;
+            } else if at <= items.len() {
+                items.insert(at, value);
             } else {
                 return None;
             }
@@ -227,13 +227,13 @@ fn insert(target: &mut Value, path: &str, value: Value, replace: bool) -> Option
     Some(())
 }
 
-fn take(target: &mut Value, path: &str) -> Option<Value> {
-    let (parent, last) = place(target, path)?;
-    match parent {
+fn take(object: &mut Value, path: &str) -> Option<Value> {
+    let (holder, last) = place(object, path)?;
+    match holder {
         Value::Object(map) => map.remove(&last),
-        Value::Array(list) => {
+        Value::Array(items) => {
             let at: usize = last.parse().ok()?;
-            (at < list.len()).then(|| list.remove(at))
+            (at < items.len()).then(|| items.remove(at))
         }
         _ => None,
     }

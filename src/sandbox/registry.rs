@@ -2,7 +2,7 @@
 
 /// One served resource.
 #[derive(Debug)]
-#[expect(clippy::struct_field_names, reason = "the field has the name that Kubernetes gives it")]
+#[expect(clippy::struct_field_names, reason = "`kind` is what manifests call it")]
 pub struct Kind {
     /// API group; empty for the core group.
     pub group: &'static str,

@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    #[expect(clippy::needless_pass_by_value, reason = "called with json!")]
-    fn pod(resources: Value) -> Value {
+    fn pod(resources: impl Into<Value>) -> Value {
+        let resources: Value = resources.into();
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "app", "image": "i", "resources": resources}]}})
     }
 

@@ -122,8 +122,8 @@ fn normalise_block(resources: &mut Value) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    #[expect(clippy::needless_pass_by_value, reason = "called with json!")]
-    fn spec(resources: Value) -> Value {
+    fn spec(resources: impl Into<Value>) -> Value {
+        let resources: Value = resources.into();
         json!({"containers": [{"name": "a", "resources": resources}]})
     }
 

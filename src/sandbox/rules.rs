@@ -11,47 +11,47 @@ use super::quantity;
 /// The annotation prefix under which a manifest can set each knob.
 pub const ANNOTATION_PREFIX: &str = "sandbox.kapr.dev/";
 
-/// How one pod, its kubelet and its runtime behave. The text in parentheses is the annotation's name.
+/// How one pod, its kubelet and its runtime behave. The text in brackets is the annotation's name.
+#[expect(clippy::struct_excessive_bools, reason = "independent knobs, each with a name of its own in manifests")]
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one knob of a manifest")]
 pub struct Behaviour {
-    /// From binding to running containers (`start-delay`).
+    /// From binding to running containers [`start-delay`].
     pub start_delay: Duration,
-    /// From running to ready (`ready-delay`).
+    /// From running to ready [`ready-delay`].
     pub ready_delay: Duration,
-    /// From a deletion to the end of the containers, at most the grace period (`stop-delay`).
+    /// From a deletion to the end of the containers, at most the grace period [`stop-delay`].
     pub stop_delay: Duration,
-    /// From a resize in the API to the kubelet's first status (`resize-delay`).
+    /// From a resize in the API to the kubelet's first status [`resize-delay`].
     pub resize_delay: Duration,
-    /// From the kubelet's first status to the runtime's change (`actuation-delay`).
+    /// From the kubelet's first status to the runtime's change [`actuation-delay`].
     pub actuation_delay: Duration,
-    /// From a container's end to its next start, for a resize with `RestartContainer` (`restart-delay`).
+    /// From a container's end to its next start, for a resize with `RestartContainer` [`restart-delay`].
     pub restart_delay: Duration,
-    /// From a refused actuation to the reason `Error` in the status (`error-delay`).
+    /// From a refused actuation to the reason `Error` in the status [`error-delay`].
     pub error_delay: Duration,
-    /// Between two tries of a refused actuation (`retry-period`).
+    /// Between two tries of a refused actuation [`retry-period`].
     pub retry_period: Duration,
-    /// Memory in use in each container, in bytes (`memory-usage`).
+    /// Memory in use in each container, in bytes [`memory-usage`].
     pub memory_usage: i64,
-    /// The kubelet admits a resize and never actuates it (`stubborn`).
+    /// The kubelet admits a resize and never actuates it [`stubborn`].
     pub stubborn: bool,
-    /// The kubelet writes admission and actuation as one status, as a loaded one does (`coalesces`).
+    /// The kubelet writes admission and actuation as one status, as a loaded one does [`coalesces`].
     pub coalesces: bool,
-    /// The kubelet reads nothing of the pod's changes (`deaf`).
+    /// The kubelet reads nothing of the pod's changes [`deaf`].
     pub deaf: bool,
     /// The containers crash this long after a resize, again and again while the values differ from those they were
-    /// born with (`crash-after-resize`).
+    /// born with [`crash-after-resize`].
     pub crash_after_resize: Option<Duration>,
-    /// The same, as `OOMKilled` (`oom-after-resize`).
+    /// The same, as `OOMKilled` [`oom-after-resize`].
     pub oom_after_resize: Option<Duration>,
     /// The pod stops being ready after a resize, while the values differ from those it was born with
-    /// (`unready-after-resize`).
+    /// [`unready-after-resize`].
     pub unready_after_resize: bool,
-    /// The pod never becomes ready (`never-ready`).
+    /// The pod never becomes ready [`never-ready`].
     pub never_ready: bool,
-    /// The runtime reports other values than those asked for (1m of CPU and 4 KiB of memory more) (`diverges`).
+    /// The runtime reports other values than those asked for (1m of CPU and 4 KiB of memory more) [`diverges`].
     pub diverges: bool,
-    /// The node runs the static CPU manager: a change of CPU of a Guaranteed pod is infeasible (`static-cpu`).
+    /// The node runs the static CPU manager: a change of CPU of a Guaranteed pod is infeasible [`static-cpu`].
     pub static_cpu: bool,
 }
 

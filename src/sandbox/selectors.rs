@@ -117,13 +117,10 @@ impl FieldSelector {
     pub(super) fn parse(text: &str, kind: &Kind) -> Result<Self, Failure> {
         let mut rules = Vec::new();
         for part in text.split(',').filter(|p| !p.is_empty()) {
-            let (path, value, equal) = if let Some((path, value)) = part.split_once("!=") {
-                (path, value, false)
-            } else {
-                let found = part.split_once("==").or_else(|| part.split_once('='));
-                let (path, value) = found.ok_or_else(|| Failure::bad_request(format!("invalid selector: {part:?}")))?;
-                (path, value, true)
-            };
+            let unequal = part.split_once("!=");
+            let found = unequal.or_else(|| part.split_once("==")).or_else(|| part.split_once('='));
+            let (path, value) = found.ok_or_else(|| Failure::bad_request(format!("invalid selector: {part:?}")))?;
+            let equal = unequal.is_none();
             if !supported(kind, path) {
                 return Err(Failure::bad_request(format!("field label not supported: {path}")));
             }

@@ -165,3 +165,31 @@ async fn the_same_seed_gives_the_same_names() {
     let two = names(with_web(3, SandboxConfig::default()).await.view());
     assert_eq!((one.len(), &one), (3, &two));
 }
+
+/// Thousands of pods are a matter of seconds even without optimisation: no controller looks at all pods for each.
+/// Names are drawn until they are free, so none is lost to a collision.
+#[tokio::test(start_paused = true)]
+async fn thousands_of_pods_in_one_workload() {
+    let nodes = vec![NodeConfig::new("big", "2k", "2Ti")];
+    let sandbox = with_web(0, SandboxConfig { nodes, watch_window: 50_000, ..SandboxConfig::default() }).await;
+    let real = std::time::Instant::now();
+    sandbox.apply_yaml(&deployment(4_000)).await.expect("the server takes a Deployment");
+    let up = async {
+        let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::default_namespaced(sandbox.client());
+        loop {
+            let web = deployments.get("web").await.expect("the deployment");
+            if web.status.and_then(|s| s.ready_replicas) == Some(4_000) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(MINUTE, up).await.expect("every pod becomes ready");
+    let started = real.elapsed();
+    let (pods, pod) = first_pod(&sandbox).await;
+    let listed = real.elapsed().saturating_sub(started);
+    let name = pod.metadata.name.expect("a name");
+    pods.patch_resize(&name, &PatchParams::default(), &cpu("150m")).await.expect("a resize");
+    // Generous: the machine may be busy. What this catches is a square: it would take many minutes.
+    assert!(started < 2 * MINUTE && listed < MINUTE, "{started:?}, {listed:?}");
+}

@@ -88,7 +88,14 @@ fn new_name(world: &mut World, kind: &Kind, object: &mut Value) -> Result<String
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(Failure::invalid(kind.group, kind.kind, "", &[cause]));
     };
-    let name = format!("{prefix}{}", world.ids.suffix());
+    let prefix = prefix.to_owned();
+    let space = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    let name = loop {
+        let name = format!("{prefix}{}", world.ids.suffix());
+        if world.store.get(kind.id, &space, &name).is_none() {
+            break name;
+        }
+    };
     object["metadata"]["name"] = name.clone().into();
     Ok(name)
 }

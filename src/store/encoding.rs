@@ -50,10 +50,67 @@ pub fn decode(data: &BTreeMap<String, Vec<u8>>) -> Result<(Record, Vec<String>),
         None => Folded::default(),
     };
     let keys = data.keys().filter(|key| number(key).is_some()).cloned().collect::<Vec<_>>();
+    // Every record of ours has at least its first entry: one that has none was damaged.
+    if keys.is_empty() && !data.contains_key(FOLDED) {
+        return Err("it holds no entry".to_owned());
+    }
     let appends = keys
         .iter()
         .map(|key| unpack::<Append>(&data[key]).map_err(|e| format!("key {key}: {e}")))
         .collect::<Result<Vec<_>, _>>()?;
     let record = Record::fold(folded, appends).map_err(|e| e.to_string())?;
     Ok((record, keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::core::journal::{Entry, SCHEMA};
+
+    fn append(schema: u32) -> Append {
+        let revision = "ab".repeat(32).try_into().unwrap();
+        Append { schema, at: Timestamp::UNIX_EPOCH, by: "ann@desk".into(), entries: vec![Entry::Allowed { revision }] }
+    }
+
+    #[test]
+    fn keys_sort_in_the_order_of_writing() {
+        assert!(key(9) < key(10));
+        assert_eq!(number(&key(12)), Some(12));
+        assert_eq!(number("folded"), None);
+        assert_eq!(number("e12"), None);
+    }
+
+    #[test]
+    fn what_was_written_reads_back_and_foreign_keys_are_left_alone() {
+        let data = BTreeMap::from([(key(1), pack(&append(SCHEMA))), ("note".to_owned(), b"mine".to_vec())]);
+        let (record, keys) = decode(&data).unwrap();
+        assert_eq!(keys, [key(1)]);
+        assert_eq!(record, Record::fold(Folded::default(), [append(SCHEMA)]).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_record_is_never_read_as_an_empty_one() {
+        assert_eq!(decode(&BTreeMap::new()).unwrap_err(), "it holds no entry");
+        let cut = pack(&append(SCHEMA))[..20].to_vec();
+        assert!(decode(&BTreeMap::from([(key(1), cut)])).unwrap_err().starts_with("key e00000001: not gzip"));
+        let newer = BTreeMap::from([(key(1), pack(&append(SCHEMA + 1)))]);
+        assert!(decode(&newer).unwrap_err().contains("newer kubectl-kapr"));
+    }
+
+    #[test]
+    fn a_bomb_is_refused() {
+        let bomb = pack(&"a".repeat(usize::try_from(MOST_UNPACKED).unwrap() + 10));
+        assert!(unpack::<Append>(&bomb).unwrap_err().contains("more than 64 MiB"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,200}") {
+            let _ = decode(&BTreeMap::from([(key(1), bytes)]));
+            let _ = decode(&BTreeMap::from([(key(1), pack(&text)), (FOLDED.to_owned(), pack(&text))]));
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::statefulset::ensure_revision;
-use super::{create_pod, delete_pod, dependent_pods, name_of, write_status};
+use super::{create_pod, delete_pod, dependent_pods, free_pod_name, write_status};
 use crate::sandbox::registry::{DAEMON_SETS, PODS};
 use crate::sandbox::scheduler;
 use crate::sandbox::storage::Key;
@@ -33,7 +33,7 @@ pub(super) fn sync(world: &mut World, key: &Key) {
     let ending = world.dependents(set["metadata"]["uid"].as_str().unwrap_or_default(), PODS.id).len() > pods.len();
     for node in &nodes {
         if !pods.contains_key(node) && !ending {
-            let name = format!("{}-{}", name_of(&set), world.ids.suffix());
+            let name = free_pod_name(world, &set);
             // A refusal leaves the node without its pod; the next change of the set tries again.
             let _ = create_pod(world, &DAEMON_SETS, &set, &name, |pod| {
                 pod["metadata"]["labels"][REVISION] = hash.as_str().into();

@@ -10,10 +10,7 @@ mod statefulset;
 
 use serde_json::{Value, json};
 
-use super::admission;
-use super::answer::Failure;
 use super::clock::{fnv, word};
-use super::defaults;
 use super::registry::{Kind, PODS};
 use super::scheduler;
 use super::storage::Key;
@@ -39,7 +36,14 @@ use self::pods::{create_pod, delete_pod, dependent_pods};
 mod pods {
     //! Pods as their controllers make and end them.
 
-    use super::{Failure, Key, Kind, PODS, Value, World, admission, defaults, json};
+    use serde_json::{Value, json};
+
+    use crate::sandbox::admission;
+    use crate::sandbox::answer::Failure;
+    use crate::sandbox::defaults;
+    use crate::sandbox::registry::{Kind, PODS};
+    use crate::sandbox::storage::Key;
+    use crate::sandbox::world::World;
 
     /// An owner reference of a controller.
     pub(in crate::sandbox) fn owner_reference(kind: &Kind, owner: &Value) -> Value {
@@ -56,6 +60,9 @@ mod pods {
         adjust: impl FnOnce(&mut Value),
     ) -> Result<(), Failure> {
         let namespace = owner["metadata"]["namespace"].as_str().unwrap_or_default();
+        if world.store.get(PODS.id, namespace, name).is_some() {
+            return Err(Failure::already_exists(&PODS, name));
+        }
         let template = &owner["spec"]["template"];
         let mut metadata = world.metadata(namespace, name);
         for field in ["labels", "annotations", "finalizers"] {
@@ -118,6 +125,17 @@ fn workload_condition(old: &Value, now: &str, kind: &str, holds: bool, reason: &
 /// Writes the status of a workload if it differs.
 fn write_status(world: &mut World, kind: &'static Kind, key: &Key, status: Value) {
     world.update(kind, key, |object| object["status"] = status);
+}
+
+/// A free name for a pod of an owner. Five letters collide now and then among ten thousand.
+fn free_pod_name(world: &mut World, owner: &Value) -> String {
+    let namespace = owner["metadata"]["namespace"].as_str().unwrap_or_default();
+    loop {
+        let name = format!("{}-{}", name_of(owner), world.ids.suffix());
+        if world.store.get(PODS.id, namespace, &name).is_none() {
+            return name;
+        }
+    }
 }
 
 /// The name of an object.

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{create_pod, delete_pod, dependent_pods, name_of, number, write_status};
+use super::{create_pod, delete_pod, dependent_pods, free_pod_name, name_of, number, write_status};
 use crate::sandbox::kubelet::Timer;
 use crate::sandbox::registry::REPLICA_SETS;
 use crate::sandbox::storage::Key;
@@ -19,7 +19,7 @@ pub(super) fn sync(world: &mut World, key: &Key) {
     let mut failed = None;
     if alive < wanted {
         for _ in 0..(wanted - alive).min(BURST) {
-            let name = format!("{}-{}", name_of(&set), world.ids.suffix());
+            let name = free_pod_name(world, &set);
             if let Err(failure) = create_pod(world, &REPLICA_SETS, &set, &name, |pod| {
                 pod["metadata"]["generateName"] = format!("{}-", name_of(&set)).into();
             }) {

@@ -161,9 +161,13 @@ pub async fn events(cluster: &Cluster) {
         let event = found.unwrap_or_else(|| panic!("no event {reason}"));
         let message = event["message"].as_str().expect("a message");
         let tail: Value = serde_json::from_str(message.strip_prefix(start).expect("the usual words")).expect("JSON");
-        assert_eq!(tail["generation"], 2);
+        let generation = if cluster.minor >= 35 { json!(2) } else { Value::Null };
+        assert_eq!(tail["generation"], generation);
         assert_eq!(tail["containers"][0]["name"], "app");
-        assert_eq!(tail["containers"][0]["resources"]["requests"]["cpu"], "20m");
+        if cluster.sandbox.is_some() {
+            // A real kubelet was seen to name the old values under the new generation: an event proves nothing.
+            assert_eq!(tail["containers"][0]["resources"]["requests"]["cpu"], "20m");
+        }
         assert_eq!((&event["type"], &event["source"]["component"]), (&json!("Normal"), &json!("kubelet")));
     }
 }

@@ -78,7 +78,7 @@ fn killed_in_the_rollback_and_resumed(#[values(V1_37, V1_34)] version: Version) 
     let Some(place) = Place::open(version, "undone") else { return };
     // Restarting pods come back one by one, which leaves time to be killed in between.
     place.start(&workload("Deployment", "web", 3, vec![restarting(container("app"), "cpu")]), 3);
-    place.rollout("web", SET, &["--steps=100%", "--max-unavailable=3"]).expect(0);
+    place.rollout("web", SET, &["--steps=100%"]).expect(0);
     let mut running = place.spawn(&["rollback", "deployment/web", "--yes", "-o=json"]);
     running.wait_event("the first pod back", |event| event["kind"] == "Pod" && event["state"] == "Restored");
     running.kill();
