@@ -37,10 +37,10 @@ run_tests() {
   shift
   if $nextest; then
     cargo nextest run --no-fail-fast --test-threads 6 \
-      -E "test(/^e2e::.*$version/) or test(/^cluster_edge::/) or test(/^contract/)" "$@"
+      -E "test(/^e2e::.*$version/) or test(/^cluster_edge::/) or test(/^contract::on_a_real_cluster/)" "$@"
   else
     local failed=0
-    cargo test --test it -- --test-threads=5 "$version" cluster_edge:: contract --skip e2e::room "$@" || failed=1
+    cargo test --test it -- --test-threads=5 "$version" cluster_edge:: contract::on_a_real_cluster --skip e2e::room "$@" || failed=1
     cargo test --test it -- --test-threads=1 e2e::room "$@" || failed=1
     return $failed
   fi

@@ -96,8 +96,8 @@ fn a_crash_after_the_resize_fails_the_step(#[values(V1_37, V1_34)] version: Vers
 #[rstest]
 fn a_crash_without_a_restart_policy_fails_the_step(#[values(V1_37, V1_34)] version: Version) {
     let Some(place) = Place::open(version, "dies") else { return };
-    // Goes as soon as somebody leaves a file; nothing of its resize explains that.
-    let app = script("app", "until [ -e /dev/shm/go ]; do sleep 0.2; done; exit 4");
+    // Goes once as soon as somebody leaves a file; nothing of its resize explains that. The file outlives the container.
+    let app = script("app", "until [ -e /dev/shm/go ]; do sleep 0.2; done; rm /dev/shm/go; exit 4");
     place.start(&workload("Deployment", "web", 2, vec![app]), 2);
     let mut running = place.spawn_rollout("web", "app=requests.cpu=25m", &["--steps=1,100%", "--pause=60s"]);
     let taken = running.wait_event("step", |event| event["kind"] == "StepStarted")["pods"][0].clone();
