@@ -123,6 +123,7 @@ impl From<Failed<Self>> for CommandError {
             Failed::Engine(error) => error.into(),
             Failed::Overtaken => Self::say(Exit::HeldByAnother, "another operator wrote to the record just now")
                 .hint("`kubectl kapr status` shows who, and where the run stands"),
+            Failed::TimedOut => Self::say(Exit::TimedOut, "--timeout passed while another operator held the workload"),
             Failed::Interrupted { signal } => {
                 let exit = if signal == 2 { Exit::Interrupted } else { Exit::Terminated };
                 Self::say(exit, "stopped before anything was changed")

@@ -9,7 +9,9 @@ use super::wanted_args::{Decided, WantedArgs};
 use crate::cluster::{Cluster, WriteMode};
 use crate::core::exit::Exit;
 use crate::core::plan::{Plan, plan};
+use crate::core::pod::PodView;
 use crate::core::refusal::Refusal;
+use crate::core::resources::ContainerResources;
 use crate::core::revision::Revision;
 use crate::core::rollout::effect::Resize;
 use crate::core::rollout::observation::ResizeAnswer;
@@ -81,11 +83,16 @@ pub async fn preview(
             let first = &plan.pods[*shape.pods.first()?];
             let view = pods.iter().find(|pod| pod.uid == first.uid)?;
             let eligible = first.verdict.as_ref().ok()?;
-            Some((shape.pods.len(), Resize::new(view, eligible.changes.clone())))
+            Some((shape.pods.len(), &first.before, Resize::new(view, eligible.changes.clone())))
         });
         let namespace = &workload.reference.namespace;
-        let answers = join_all(asks.map(|(count, resize)| async move {
-            let answer = session.cluster.resize(namespace, &resize, WriteMode::DryRun).await.answer;
+        let answers = join_all(asks.map(|(count, before, resize)| async move {
+            let resized = session.cluster.resize(namespace, &resize, WriteMode::DryRun).await;
+            let answer = match (resized.answer, resized.pod) {
+                (ResizeAnswer::Accepted, Some(pod)) => added(&pod, before, &resize.changes)
+                    .map_or(ResizeAnswer::Accepted, |message| ResizeAnswer::Refused { message }),
+                (answer, _) => answer,
+            };
             (resize.name, count, answer)
         }))
         .await;
@@ -109,6 +116,21 @@ pub async fn preview(
         }
     }
     Ok(Preview { workload, plan, refused, too_large })
+}
+
+/// What the cluster's admission would add to the resize, such as a LimitRange's default limit: nobody asked for it, and
+/// it could never be taken away again. A request that follows from a new limit is the API server's own and is judged as
+/// a one-way change.
+fn added(pod: &PodView, before: &ContainerResources, changes: &ContainerResources) -> Option<String> {
+    before.iter().find_map(|(name, before)| {
+        let after = pod.containers.get(name.as_str())?.desired;
+        let asked = before.overlaid(&changes.get(name).copied().unwrap_or_default()).with_implied_requests();
+        let (key, value) = after.present().find(|(key, _)| asked.get(*key).is_none())?;
+        Some(format!(
+            "the cluster's admission would add {key}={} to container {name}, which cannot be taken away",
+            key.show(value)
+        ))
+    })
 }
 
 /// Which admission plugin spoke, from its words.

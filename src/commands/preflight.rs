@@ -29,6 +29,7 @@ pub fn refuse_plan(plan: &Plan, decided: &Decided, workload: &WorkloadRef) -> Co
     if plan.eligible().next().is_none() {
         let mut error = match plan.pods.len() {
             0 => CommandError::refused(format!("{workload} has no pods: nothing to validate the recommendation on")),
+            1 => CommandError::refused(format!("the one pod of {workload} is not eligible")),
             n => CommandError::refused(format!("none of the {n} pods of {workload} is eligible")),
         };
         for (pod, refusal) in plan.refused().take(5) {

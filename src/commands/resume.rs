@@ -14,6 +14,7 @@ use crate::core::exit::Exit;
 use crate::core::journal::{Entry, Record, Run};
 use crate::core::rollout::cause::Cause;
 use crate::core::rollout::observation::Command;
+use crate::core::workload::WorkloadRef;
 use crate::engine::Journal;
 use crate::error::{CommandError, CommandResult};
 
@@ -80,7 +81,7 @@ pub async fn run(verb: Verb, args: &OnRun, session: &Session) -> CommandResult {
     preflight::rights(session, &reference.namespace).await?;
     let workload = session.workload(&reference).await?;
     let record = Journal::open(&session.store, subject(&workload), &session.holder.operator).await?.record;
-    let found = fit(verb, &record, &reference.to_string())?;
+    let found = fit(verb, &record, &reference)?;
     let question = format!(
         "{} run {} (revision {}) of {reference} in namespace {} of context {}: {} pods have an intent.",
         capital(verb.name()),
@@ -100,11 +101,11 @@ pub async fn run(verb: Verb, args: &OnRun, session: &Session) -> CommandResult {
         Verb::RollBack => Some(Command::RollBack { by: by.clone() }),
         Verb::Abort => Some(Command::Abort { by: by.clone() }),
     };
-    let name = reference.to_string();
+    let named = reference.clone();
     let task = Task {
         workload,
         decide: Box::new(move |record| {
-            let run = fit(verb, record, &name)?;
+            let run = fit(verb, record, &named)?;
             // Undoing a finished run takes it up again; the machine only takes up unfinished ones.
             Ok(if verb == Verb::RollBack && run.is_ended() {
                 vec![Entry::RollbackStarted { cause: Cause::Asked { by } }]
@@ -120,7 +121,7 @@ pub async fn run(verb: Verb, args: &OnRun, session: &Session) -> CommandResult {
 }
 
 /// The run that the verb acts on, or a refusal that says what the record holds instead.
-fn fit<'a>(verb: Verb, record: &'a Record, workload: &str) -> CommandResult<&'a Run> {
+fn fit<'a>(verb: Verb, record: &'a Record, workload: &WorkloadRef) -> CommandResult<&'a Run> {
     let Some(run) = &record.run else {
         return Err(CommandError::refused(format!("{workload} has no run to {}", verb.name())));
     };
@@ -132,7 +133,7 @@ fn fit<'a>(verb: Verb, record: &'a Record, workload: &str) -> CommandResult<&'a 
         return Ok(run);
     }
     let sentence = format!("run {} of {workload} has ended: there is nothing to {}", run.started.run, verb.name());
-    Err(CommandError::refused(sentence).hint(format!("kubectl kapr history {workload}")))
+    Err(CommandError::refused(sentence).hint(format!("kubectl kapr history {workload} -n {}", workload.namespace)))
 }
 
 fn capital(text: &str) -> String {

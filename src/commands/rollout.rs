@@ -86,7 +86,12 @@ async fn one(args: &RolloutArgs, session: &Session, decided: &Decided) -> Comman
         return Ok(Exit::Done);
     }
     let question = match admit(&record, &revision) {
-        Admission::Continue(run) => format!("Go on with run {} of", run.started.run),
+        Admission::Continue(run) => {
+            if run.started.policy != decided.policy {
+                tell(&format!("Warning: run {} keeps the settings it was started with\n", run.started.run));
+            }
+            format!("Go on with run {} of", run.started.run)
+        }
         Admission::Supersede(run) => {
             preflight::refuse_plan(&preview.plan, decided, reference)?;
             format!("Supersede run {} of", run.started.run)

@@ -24,7 +24,7 @@ fn stop_now(signal: i32, shared: &Shared) -> ! {
     let mut reporter = lock(shared);
     let _ = reporter.finish();
     tell("stopped at once; go on with `kubectl kapr resume`, undo with `kubectl kapr rollback`\n");
-    std::process::exit(128 + signal)
+    std::process::exit(128 + if signal == 1 { 15 } else { signal })
 }
 
 #[cfg(unix)]
@@ -45,12 +45,12 @@ impl Signals {
         })
     }
 
-    /// The number of the next signal. A hang-up counts as a request to terminate.
+    /// The number of the next signal.
     async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.interrupt.recv() => 2,
             _ = self.terminate.recv() => 15,
-            _ = self.hangup.recv() => 15,
+            _ = self.hangup.recv() => 1,
         }
     }
 }

@@ -11,6 +11,9 @@ use jiff::Timestamp;
 /// How long a holder may be silent before another may take over.
 pub const LEASE_DURATION: Duration = Duration::from_mins(1);
 
+/// The longest silence that is waited for, whatever a lease claims: nobody of ours asks for more than a minute.
+pub const LONGEST_DURATION: Duration = Duration::from_mins(5);
+
 /// How often a holder shows that it is alive.
 pub const RENEW_EVERY: Duration = Duration::from_secs(15);
 
@@ -54,18 +57,19 @@ impl LeaseWatch {
     /// `lease` as just read, `at` on any monotonic clock that starts with this process.
     pub fn judge(&mut self, lease: Option<&LeaseView>, at: Duration) -> Judgement {
         let Some(lease) = lease.filter(|lease| lease.holder.is_some()) else { return Judgement::Free };
+        let duration = lease.duration.min(LONGEST_DURATION);
         match &self.first {
             None => {
                 self.first = Some((lease.version.clone(), at));
-                Judgement::Watching { left: lease.duration }
+                Judgement::Watching { left: duration }
             }
             Some((version, _)) if *version != lease.version => Judgement::Alive,
             Some((_, since)) => {
                 let watched = at.saturating_sub(*since);
-                if watched >= lease.duration {
+                if watched >= duration {
                     Judgement::Stale
                 } else {
-                    Judgement::Watching { left: lease.duration.saturating_sub(watched) }
+                    Judgement::Watching { left: duration.saturating_sub(watched) }
                 }
             }
         }

@@ -66,6 +66,16 @@ pub enum Failed<E> {
     Interrupted {
         signal: i32,
     },
+    /// `--timeout` passed before the workload was held.
+    TimedOut,
+}
+
+/// Never comes back without a deadline.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The next signal. Never comes back when nobody can send one.
@@ -95,6 +105,7 @@ impl<C: Cluster + Sync, S: Store + Sync> Operator<'_, C, S> {
         let hold = tokio::select! {
             biased;
             signal = interrupt(&mut intention.commands) => return Err(Failed::Interrupted { signal }),
+            () = until(intention.deadline) => return Err(Failed::TimedOut),
             hold = self.take_hold(&subject, supersede.as_ref(), report) => hold?,
         };
         let last = hold.clone();

@@ -33,7 +33,9 @@ impl Page {
         let lines = if room == usize::MAX { vec![value.into()] } else { text::wrap(value, room, LINES) };
         for (at, line) in lines.iter().enumerate() {
             let label = text::pad(if at == 0 { name } else { "" }, LABEL);
-            let _ = writeln!(self.text, "{}", format!("{label}{line}").trim_end());
+            // A name as long as the column still has to be told from its value.
+            let gap = if label.ends_with(' ') || line.is_empty() { "" } else { " " };
+            let _ = writeln!(self.text, "{}", format!("{label}{gap}{line}").trim_end());
         }
     }
 

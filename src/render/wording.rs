@@ -77,20 +77,45 @@ pub fn run_and_revision(started: &Started) -> String {
     format!("run {}, revision {}", started.run, started.revision)
 }
 
+/// What a rollback was seen to do: only what is known.
+fn seen_back(result: &RunResult) -> String {
+    let restored = result.pods.iter().any(|pod| !matches!(pod.state, PodState::Gone | PodState::Foreign));
+    match (result.pods.is_empty(), restored) {
+        (true, _) => "no pod had been touched".to_owned(),
+        (false, false) => format!("no pod was left to restore{}", except(result, &[LEFT, GONE].concat())),
+        (false, true) => format!("every pod was seen back at its old values{}", except(result, &[LEFT, GONE].concat())),
+    }
+}
+
+/// Pods that "every pod" does not mean, with the words for them.
+const LEFT: &[(PodState, &str)] = &[(PodState::Foreign, "that somebody else changed"), (PodState::Skipped, "left out")];
+
+/// A pod that is gone was not seen back; a validated run does not care: its place was taken.
+const GONE: &[(PodState, &str)] = &[(PodState::Gone, "gone")];
+
+fn except(result: &RunResult, named: &[(PodState, &str)]) -> String {
+    let count = |state: PodState| result.pods.iter().filter(|pod| pod.state == state).count();
+    let parts = named
+        .iter()
+        .filter(|(state, _)| count(*state) > 0)
+        .map(|(state, words)| format!("{} {words}", text::plural(count(state), "pod")))
+        .collect::<Vec<_>>();
+    if parts.is_empty() { String::new() } else { format!(", except {}", parts.join(", ")) }
+}
+
 /// A symbol, its paint, and the words for how the run ended or where it stopped.
 pub fn outcome(result: &RunResult) -> (&'static str, Paint, String) {
     let bad = |words: String| (look::BAD, Paint::Bad, words);
     let warned = |words: String| (look::WARNING, Paint::Attention, words);
     match &result.conclusion {
         Conclusion::Ended(Ending::ValidatedWithoutPersistence) => {
-            (look::GOOD, Paint::Good, "validated without persistence: every step passed".to_owned())
+            let words = format!("validated without persistence: every step passed{}", except(result, LEFT));
+            (look::GOOD, Paint::Good, words)
         }
         Conclusion::Ended(Ending::RolledBack { cause }) if !cause.denies() => {
-            warned("rolled back: every pod was seen back at its old values".to_owned())
+            warned(format!("rolled back: {}", seen_back(result)))
         }
-        Conclusion::Ended(Ending::RolledBack { .. }) => {
-            bad("failed and rolled back: every pod was seen back at its old values".to_owned())
-        }
+        Conclusion::Ended(Ending::RolledBack { .. }) => bad(format!("failed and rolled back: {}", seen_back(result))),
         Conclusion::Ended(Ending::RollbackIncomplete { .. }) => {
             let stuck = result.pods.iter().filter(|pod| pod.state == PodState::NotRestored).count();
             bad(format!(

@@ -42,7 +42,7 @@ fn collect(folder: &Path, deeper: usize, files: &mut Vec<PathBuf>) -> Result<(),
             if deeper > 0 && !path.is_symlink() {
                 collect(&path, deeper - 1, files)?;
             }
-        } else if path.extension().and_then(|e| e.to_str()).is_some_and(|e| EXTENSIONS.contains(&e)) {
+        } else if path.is_file() && path.extension().and_then(|e| e.to_str()).is_some_and(|e| EXTENSIONS.contains(&e)) {
             files.push(path);
         }
     }

@@ -174,8 +174,7 @@ impl Rollout {
                         differs.set(key, None);
                     }
                 }
-                (target.changes_from(template) != crate::core::resources::Resources::default())
-                    .then(|| (name.clone(), differs))
+                (!differs.is_empty()).then(|| (name.clone(), differs))
             })
             .collect()
     }
@@ -214,7 +213,11 @@ impl Rollout {
 /// The exit code of a conclusion. `except` says that some pods were left out.
 pub(super) fn exit_of(conclusion: &Conclusion, except: bool) -> Exit {
     match conclusion {
-        Conclusion::Ended(Ending::ValidatedWithoutPersistence) if except => Exit::DoneExcept,
+        Conclusion::Ended(Ending::ValidatedWithoutPersistence | Ending::RolledBack { cause: Cause::Asked { .. } })
+            if except =>
+        {
+            Exit::DoneExcept
+        }
         Conclusion::Ended(
             Ending::ValidatedWithoutPersistence
             | Ending::Aborted { .. }

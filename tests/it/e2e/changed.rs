@@ -30,7 +30,7 @@ fn a_pod_that_somebody_else_resized_is_left_alone(#[values(V1_37, V1_34)] versio
     assert_eq!(place.count_at("web", "requests.cpu", "25m"), 2);
 
     // Nor is it rolled back.
-    place.kapr(&["rollback", "deploy/web", "--yes"]).expect(0);
+    place.kapr(&["rollback", "deploy/web", "--yes"]).expect(8);
     assert_eq!(place.count_at("web", "requests.cpu", CPU), 2);
     assert_eq!(place.count_at("web", "requests.cpu", "33m"), 1);
     let run = place.last_run("web");

@@ -105,7 +105,7 @@ async fn a_pod_that_somebody_else_edits_is_left_alone() {
     assert_eq!(foreign, 1, "{:?}", stage.cpus());
     // And it is not rolled back either.
     let undone = stage.actor("ann").act(Wish::RollBack).await.unwrap();
-    assert_eq!(undone.exit_code, 0);
+    assert_eq!(undone.exit_code, 8);
     assert_eq!(stage.cpus().iter().filter(|(asked, _)| asked == "777m").count(), 1);
     assert_eq!(stage.cpus().iter().filter(|(asked, _)| asked == "100m").count(), 10);
 }
