@@ -98,7 +98,7 @@ fn except(result: &RunResult, named: &[(PodState, &str)]) -> String {
     let parts = named
         .iter()
         .filter(|(state, _)| count(*state) > 0)
-        .map(|(state, words)| format!("{} {words}", text::plural(count(state), "pod")))
+        .map(|(state, words)| format!("{} {words}", text::plural(count(*state), "pod")))
         .collect::<Vec<_>>();
     if parts.is_empty() { String::new() } else { format!(", except {}", parts.join(", ")) }
 }
