@@ -28,7 +28,7 @@ impl Rollout {
         if self.stopping.is_some() || self.conclusion.is_some() || observation.blind.is_some() {
             return held;
         }
-        let mut room = self.run.started.policy.max_in_flight.saturating_sub(self.in_flight());
+        let mut room = self.run.started.policy.max_in_flight.saturating_sub(self.in_flight(observation));
         let mut away = self.away(observation);
         let mut budget = match &observation.budget {
             Budget::Unknown => 0,
@@ -38,13 +38,15 @@ impl Rollout {
         let releasing = !self.is_rolling_back() && !self.are_back(observation, &[Fate::Released]);
         let mut chosen = Vec::new();
         for (uid, intent) in &self.run.intents {
-            if room == 0 {
-                break;
-            }
             if releasing && matches!(intent.fate, Fate::Taken { .. }) {
                 continue;
             }
             let Some((view, changes)) = self.due(uid, intent, observation) else { continue };
+            // A pod that is under way already (a run that turned round) does not become one more.
+            let one_more = usize::from(!is_under_way(view));
+            if room < one_more {
+                continue;
+            }
             if restarts(view, &changes) {
                 if budget == 0 {
                     held.by_budget = true;
@@ -57,7 +59,7 @@ impl Rollout {
                 away += 1;
                 budget -= 1;
             }
-            room -= 1;
+            room -= one_more;
             let restarts = restarts(view, &changes);
             chosen.push(Resize { restarts, ..Resize::new(view, changes) });
         }
@@ -103,10 +105,15 @@ impl Rollout {
 
     /// Pods that were patched and are not where they shall be. On the way back a pod that waits for room does not hold
     /// the others up: they may be what makes the room.
-    fn in_flight(&self) -> usize {
+    fn in_flight(&self, observation: &Observation<'_>) -> usize {
         let rolling_back = self.is_rolling_back();
-        let waits = |track: &Track| rolling_back && matches!(track.shown, Some((PodState::Deferred, _)));
-        self.tracks.values().filter(|track| track.sending.is_some() || track.is_moving() && !waits(track)).count()
+        let counts = |uid: &PodUid| {
+            let track = self.tracks.get(uid);
+            let waits = rolling_back && track.is_some_and(|t| matches!(t.shown, Some((PodState::Deferred, _))));
+            let patched = track.is_some_and(|t| t.sending.is_some() || t.is_moving());
+            patched && !waits || observation.pods.get(uid).is_some_and(is_under_way)
+        };
+        self.run.intents.keys().filter(|uid| counts(uid)).count()
     }
 
     /// Pods that are away because their `resizePolicy` restarts them for a change of this run: patched, and not ready
@@ -163,6 +170,11 @@ impl Track {
                 Some((PodState::Pending | PodState::InProgress | PodState::Deferred | PodState::Failed, _))
             )
     }
+}
+
+/// The kubelet has not answered the last change of this pod's spec, or is carrying it out.
+fn is_under_way(view: &PodView) -> bool {
+    view.observed_generation.is_some_and(|seen| seen < view.generation) || view.resize_in_progress.is_some()
 }
 
 fn restarts(view: &PodView, changes: &ContainerResources) -> bool {
