@@ -36,6 +36,10 @@ fn larger_than_the_node_is_infeasible_rolled_back_and_denied(#[values(V1_37, V1_
     for evidence in ["denied", "Infeasible", &said, &revision.to_string(), "kubectl kapr allow"] {
         assert!(again.stderr.contains(evidence), "no {evidence:?} in {}", again.stderr);
     }
+    // Allowed again, it is tried again.
+    place.kapr(&["allow", "deploy/web", revision.short()]).expect(0);
+    place.rollout("web", HUGE, &["--steps=1,100%"]).expect(3);
+    place.assert_all_at("web", "requests.cpu", CPU);
     // Another revision of the same workload is not concerned.
     place.rollout("web", "app=requests.cpu=25m", &["--steps=100%"]).expect(0);
 }
@@ -94,6 +98,20 @@ fn a_limit_range_is_asked_before_anything_is_changed(#[values(V1_37, V1_34)] ver
     }));
     let refused = place.rollout("web", "app=requests.cpu=10m", &[]).expect(7);
     assert!(refused.stderr.contains("minimum cpu usage per Container is 15m"), "{}", refused.stderr);
+    assert!(place.pods("web").iter().all(|pod| pod.json["metadata"]["generation"] == 1));
+}
+
+#[rstest]
+fn what_admission_would_add_is_refused(#[values(V1_37, V1_34)] version: Version) {
+    let Some(place) = Place::open(version, "defaults") else { return };
+    place.start(&deployment("web", 2), 2);
+    // Later than the pods: they have no limit on CPU, and every resize from now on would give them one.
+    place.apply(&json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "default"},
+        "spec": {"limits": [{"type": "Container", "default": {"cpu": "200m"}}]},
+    }));
+    let refused = place.rollout("web", "app=requests.cpu=25m", &[]).expect(7);
+    assert!(refused.stderr.contains("would add limits.cpu=200m"), "{}", refused.stderr);
     assert!(place.pods("web").iter().all(|pod| pod.json["metadata"]["generation"] == 1));
 }
 
