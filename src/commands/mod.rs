@@ -109,14 +109,10 @@ pub async fn run(cli: Cli) -> CommandResult {
             Ok(Exit::Done)
         }
         Command::Reference(args) => {
-            reference::run(&args, command_tree())?;
+            reference::run(&args, self::command())?;
             Ok(Exit::Done)
         }
     }
-}
-
-fn command_tree() -> clap::Command {
-    command()
 }
 
 /// A revision needs no cluster: `-n`, else the kubeconfig's namespace if there is one, else `default`.

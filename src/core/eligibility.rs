@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use super::nearest::nearest;
 use super::pod::{ContainerRole, ContainerState, ContainerView, PodOddity, PodPhase, PodView, QosClass};
+use super::policy::Policy;
 use super::qos::qos_class;
 use super::refusal::{Concern, Refusal, name_of_qos};
 use super::resources::{Amounts, ContainerResources, Key, Resources};
 use super::reversibility::memory_limit_never_comes_down;
-use super::workload::Rival;
+use super::workload::{Rival, WorkloadView};
 
 /// What the judgement depends on besides the pod and the target. What is not known is `None` and not held against
 /// the pod.
@@ -32,6 +33,19 @@ pub struct Context<'a> {
     pub rivals: &'a [Rival],
     /// The unfinished run of somebody else that has an intent for this pod, such as `deployment/web #3`.
     pub held_by: Option<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    /// What is known of a workload before any pod is looked at: the same for a plan and for the run that follows it.
+    pub fn of(workload: &'a WorkloadView, policy: &Policy, server_minor: u32) -> Self {
+        Self {
+            server_minor,
+            only_current: policy.only_current,
+            template_hash: workload.template_hash.as_deref(),
+            rivals: &workload.rivals,
+            ..Self::default()
+        }
+    }
 }
 
 /// A pod that the run may resize.

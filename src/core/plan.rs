@@ -56,13 +56,7 @@ pub fn plan<'a>(
     policy: &Policy,
     server_minor: u32,
 ) -> Plan {
-    let context = eligibility::Context {
-        server_minor,
-        only_current: policy.only_current,
-        template_hash: workload.template_hash.as_deref(),
-        rivals: &workload.rivals,
-        ..eligibility::Context::default()
-    };
+    let context = eligibility::Context::of(workload, policy, server_minor);
     let mut judged = BTreeMap::new();
     let mut refused = Vec::new();
     for pod in pods {

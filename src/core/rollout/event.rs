@@ -151,3 +151,10 @@ pub enum PodState {
     /// Could not be brought back.
     NotRestored,
 }
+
+impl PodState {
+    /// Nothing more is expected of a pod that goes back to its baseline.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Restored | Self::NotRestored | Self::Gone | Self::Foreign)
+    }
+}

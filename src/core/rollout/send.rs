@@ -145,12 +145,11 @@ impl Rollout {
 
     /// Every pod of these fates that has to go back to its baseline in a run that goes forward is back.
     pub(super) fn are_back(&self, observation: &Observation<'_>, fates: &[Fate]) -> bool {
-        self.run.intents.iter().filter(|(_, intent)| fates.contains(&intent.fate)).all(|(uid, _)| {
-            !observation.pods.contains_key(uid)
-                || self.state_of(uid).is_some_and(|state| {
-                    matches!(state, PodState::Restored | PodState::NotRestored | PodState::Gone | PodState::Foreign)
-                })
-        })
+        self.run
+            .intents
+            .iter()
+            .filter(|(_, intent)| fates.contains(&intent.fate))
+            .all(|(uid, _)| !observation.pods.contains_key(uid) || self.state_of(uid).is_some_and(PodState::is_settled))
     }
 }
 

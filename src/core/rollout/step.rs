@@ -182,13 +182,10 @@ impl Rollout {
     }
 
     fn advance_rollback(&mut self, cause: Cause, observation: &Observation<'_>, out: &mut Out) -> bool {
-        let settled = |state: PodState| {
-            matches!(state, PodState::Restored | PodState::NotRestored | PodState::Gone | PodState::Foreign)
-        };
         let uids = self.run.intents.iter().filter(|(_, intent)| intent.fate != Fate::Foreign).map(|(uid, _)| uid);
         let states = uids.map(|uid| (uid, self.state_of(uid))).collect::<Vec<_>>();
         let may_change = self.tracks.values().any(|track| track.may_land(observation.now));
-        if may_change || !states.iter().all(|(_, state)| state.is_some_and(settled)) {
+        if may_change || !states.iter().all(|(_, state)| state.is_some_and(PodState::is_settled)) {
             return false;
         }
         let not_restored = states

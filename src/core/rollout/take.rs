@@ -56,13 +56,7 @@ impl Rollout {
             Some(Fate::Released) => resize::gone(view).is_none(),
             None => {
                 let WorkloadSighting::Present(workload) = observation.workload else { return false };
-                let context = eligibility::Context {
-                    server_minor: self.server_minor,
-                    only_current: self.run.started.policy.only_current,
-                    template_hash: workload.template_hash.as_deref(),
-                    rivals: &workload.rivals,
-                    ..eligibility::Context::default()
-                };
+                let context = eligibility::Context::of(workload, &self.run.started.policy, self.server_minor);
                 eligibility::judge(view, &self.run.started.target, &context).is_ok() && self.may_be_taken(view)
             }
         }
